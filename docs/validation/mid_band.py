@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import os
 import subprocess
 import sys
 import tempfile
@@ -30,6 +29,7 @@ from wavebed.channel.adaptation import LOOPS, adapt, peak_rate_bps
 from wavebed.channel.transport_formats import code_rate, modulation_order, most_blocks, slot_bits
 from wavebed.page.charts import INK, blank, styled
 from wavebed.scene import load
+from wavebed.store.load import load_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 HERE: Final = Path(__file__).parent
 PAGE: Final = HERE / "recorded" / "mid-band.txt"
 PICTURE: Final = HERE.parent / "images" / "mid-band.png"
-DATA: Final = Path(os.environ.get("WAVEBED_DATA", HERE.parents[1] / ".." / "shared" / "data")) / "midband-2024"
+DATA: Final = HERE.parents[1] / ".." / "shared" / "data" / "midband-2024"
 
 
 class Operator(NamedTuple):
@@ -95,9 +95,10 @@ array = {{ rows = 12, columns = 8, element = "3gpp" }}
 [ue]
 start = [{distance_m:.2f}, 0, 1.5]
 """
-"""Mast, panel and power are those of the scene `bbr-5g-phone-unicom`: usual values, none is published here. Of the TDD
+"""Mast, panel and power are as in the scene `bbr-5g-phone-unicom`: usual values, none is published here. Of the TDD
 frame only the part of the downlink matters: DDDSU with 10:2:2 symbols has as much of it as DDDDDDDSUU with 6:4:4."""
 SEEDS: Final = range(1, 41)
+STEP_S: Final = 1e-3
 NEAREST_M, FARTHEST_M = 50.0, 5000.0
 
 PREDICTED: Final = {
@@ -126,16 +127,22 @@ def scene_at(operator: Operator, distance_m: float) -> SceneModel:
         return load(str(file))
 
 
-def modelled(operator: Operator, distance_m: float) -> dict[str, Floats]:
-    """Return the columns of `measured` in each window of all seeds; the rate is of decoded transport blocks."""
+def sent(operator: Operator, distance_m: float) -> dict[str, Floats]:
+    """Return the columns of `measured` in each millisecond of all seeds; the rate is of decoded transport blocks."""
     scene = scene_at(operator, distance_m)
     found = list(ensemble(scene, seeds=SEEDS))
-    sent = adapt(np.stack([one.sinr_db for one in found]), scene.step_s, scene.carrier, "down")
-    assert np.array_equal(sent.mcs, np.stack([one.mcs for one in found])), "layers are those of the realisations"
-    blocks = np.where(sent.mcs >= 0, most_blocks(scene.carrier), 0)
-    rate_mbps = sent.rate_bps * (1 - sent.bler) / 1e6
-    columns = {"rate": rate_mbps, "MCS": np.maximum(sent.mcs, 0), "layers": sent.layers, "blocks": blocks}
-    steps = round(WINDOW_S / scene.step_s)
+    adapted = adapt(np.stack([one.sinr_db for one in found]), scene.step_s, scene.carrier, "down")
+    assert np.array_equal(adapted.mcs, np.stack([one.mcs for one in found])), "the realisations have the same layers"
+    blocks = np.where(adapted.mcs >= 0, most_blocks(scene.carrier), 0)
+    rate_mbps = adapted.rate_bps * (1 - adapted.bler) / 1e6
+    columns = {"rate": rate_mbps, "MCS": np.maximum(adapted.mcs, 0), "layers": adapted.layers, "blocks": blocks}
+    return {key: values.astype(np.float64) for key, values in columns.items()}
+
+
+def modelled(operator: Operator, distance_m: float, window_s: float = WINDOW_S) -> dict[str, Floats]:
+    """Return the columns of `sent` as means of windows."""
+    columns = sent(operator, distance_m)
+    steps = round(window_s / STEP_S)
     return {key: values.reshape(-1, steps).mean(axis=1) for key, values in columns.items()}
 
 
@@ -156,8 +163,9 @@ def rate_of_formats(operator: Operator, rows: Mapping[str, Floats]) -> Floats:
     """Return the rate that follows from measured MCS, layers and blocks alone, with the outer loop's error rate."""
     carrier = scene_at(operator, NEAREST_M).carrier
     bits = modulation_order(carrier.mcs_table) * code_rate(carrier.mcs_table)
-    efficiency = np.interp(rows["MCS"], np.arange(bits.size), bits)
-    return full_rate_mbps(carrier) * efficiency / bits[-1] * rows["layers"] / 4 * rows["blocks"] / most_blocks(carrier)
+    efficiency = np.interp(rows["MCS"], np.arange(bits.size), bits) / bits[-1]
+    parts = efficiency * (rows["layers"] / 4) * (rows["blocks"] / most_blocks(carrier))
+    return np.asarray(full_rate_mbps(carrier) * parts)
 
 
 def full_rate_mbps(carrier: Carrier) -> float:
@@ -179,7 +187,7 @@ FORMS: Final = {"rate": ".0f", "MCS": ".1f", "layers": ".2f", "blocks": ".0f"}
 
 def difference(found: float, true: float) -> str:
     """Return how much more one value is than another."""
-    return f"{found / true - 1:+.0%}".replace("-", "−")
+    return f"{100 * (found / true - 1):+.0f} %".replace("-", "−")
 
 
 def measured_table(rows: Mapping[Operator, Mapping[str, Floats]]) -> Iterator[tuple[str, ...]]:
@@ -215,6 +223,74 @@ def scenes_table(rows: Mapping[Operator, Mapping[str, Floats]], fixed: str) -> I
             yield (operator.name, *cells, difference(found, true), told, expected)
 
 
+class OtherSample(NamedTuple):
+    """What section 4 of the artifacts has of a carrier: names in its files, and what was predicted for it.
+
+    The rates are of seconds with a CQI of 12 or more (Figure 2); layers and modulations have files of their own
+    (Figures 5 and 6), which may be of other times and places. Figure 2 labels Orange's two carriers the other way round
+    than its file names them; the files of section 5 have the blocks, which agree with their names.
+    """
+
+    rate: str
+    share: str
+    layers: int
+    modulation: str
+
+
+SECTION_4: Final = {
+    "O_Sp_100Mhz": OtherSample("O_Sp_100Mhz", "O_Sp100", 4, "64QAM"),
+    "O_Sp_90Mhz": OtherSample("O_Sp_90Mhz", "O_Sp90", 3, "64QAM"),
+    "V_Sp_90Mhz": OtherSample("V_Sp", "V_Sp", 4, "64QAM"),
+}
+MODULATIONS: Final = ("QPSK", "16QAM", "64QAM", "256QAM")
+
+
+def column_of(file: Path, key: str, config: str, value: str) -> list[str]:
+    """Return a column of a file in the rows of one operator."""
+    with file.open(encoding="utf-8-sig", newline="") as text:
+        return [row[value] for row in csv.DictReader(text, delimiter="\t") if row[key] == config]
+
+
+def shares(values: list[str], names: tuple[str, ...]) -> list[float]:
+    """Return how often each name is among the values that are names: a few rows have others."""
+    known = [value for value in values if value in names]
+    return [known.count(name) / len(known) for name in names]
+
+
+def section_4_table(folder: Path) -> Iterator[tuple[str, ...]]:
+    """Yield layers and modulations of section 4, where its median rate fixes the distance."""
+    yield ("carrier", "rate (CQI ≥ 12)", "column", "measured", "scene", "most frequent: measured, scene, predicted")
+    for file, other in SECTION_4.items():
+        operator, carrier = OPERATORS[file], scene_at(OPERATORS[file], NEAREST_M).carrier
+        rates = column_of(folder / "EU_Phy_DL_Spain_cqi_more.txt", "Config", other.rate, "Tput(Mbps)")
+        median = float(np.median([float(rate) for rate in rates]))
+        ours = sent(operator, place_of(operator, median))
+        order = modulation_order(carrier.mcs_table)[ours["MCS"].astype(int)]
+        sides = {
+            "layers": (
+                ("4.0", "3.0", "2.0", "1.0"),
+                column_of(folder / "Sp_Mimo.txt", "Operators", other.share, "MIMO_layers"),
+                [f"{layers:.1f}" for layers in ours["layers"].ravel().tolist()],
+                f"{other.layers}.0",
+            ),
+            "modulation": (
+                MODULATIONS[::-1],
+                column_of(folder / "Sp_QAM.txt", "Operators", other.share, "QAM"),
+                [MODULATIONS[bits // 2 - 1] for bits in order.ravel().tolist()],
+                other.modulation,
+            ),
+        }
+        for key, (names, true, found, before) in sides.items():
+            both = [shares(side, names) for side in (true, found)]
+            cells = [
+                ", ".join(f"{n.removesuffix('.0')}: {part:.0%}" for n, part in zip(names, each, strict=True))
+                for each in both
+            ]
+            most = [names[int(np.argmax(each))] for each in both]
+            told = ", ".join(name.removesuffix(".0") for name in (*most, before))
+            yield (operator.name, f"{median:.0f}", key, *cells, told)
+
+
 PEAKS: Final = {
     "V_It": 80,
     "V_Sp": 90,
@@ -232,17 +308,18 @@ def peaks_table(folder: Path) -> Iterator[tuple[str, ...]]:
     """Yield the peak rate of TS 38.306 4.1.2 beside the highest measured seconds."""
     with (folder / "EU_Phy_DL_All.txt").open(encoding="utf-8-sig", newline="") as file:
         pairs = [(row["Config"], float(row["Tput(Mbps)"])) for row in csv.DictReader(file, delimiter="\t")]
-    yield ("carrier", "seconds", "formula · 74 %, Mbit/s", "p99.9", "highest", "seconds above the formula")
+    yield ("carrier", "seconds", "rate, Mbit/s", "formula · 74 %", "p99.9", "highest", "seconds above the formula")
     for name, bandwidth_mhz in PEAKS.items():
         rates = np.array([rate for config, rate in pairs if config == name])
         carrier = scene_at(Operator("", "", bandwidth_mhz, 3.7), NEAREST_M).carrier
         formula = peak_rate_bps(most_blocks(carrier), 1, 3.7e9, modulation_order=8, layers=4) * DOWN / 1e6
         cells = (f"{np.quantile(rates, 0.999):.0f}", f"{rates.max():.0f}", str(int((rates > formula).sum())))
-        yield (f"{name}, {bandwidth_mhz} MHz", str(rates.size), f"{formula:.0f}", *cells)
+        yield (f"{name}, {bandwidth_mhz} MHz", str(rates.size), quartiles(rates, ".0f"), f"{formula:.0f}", *cells)
 
 
 TRIALS: Final = 8
-SETTLE_S, SECONDS = 1.0, 4.0
+COUNTED: Final = slice(round(1 / WINDOW_S), round(4 / WINDOW_S))
+"""Windows of the channel during which a download counts."""
 DOWNLOAD: Final = """
 title = "A saturated download"
 [[path.hop]]
@@ -262,8 +339,6 @@ settle = "1s"
 
 def downloaded(folder: Path, operator: Operator, distance_m: float) -> dict[int, float]:
     """Return the TCP goodput of a download through the engine, Mbit/s, for each seed."""
-    import wavebed
-
     text = SCENE.format(**operator._asdict(), distance_m=distance_m)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "scene.toml").write_text(text, encoding="utf-8")
@@ -272,10 +347,9 @@ def downloaded(folder: Path, operator: Operator, distance_m: float) -> dict[int,
     if not (results / "run.json").exists():
         command = ["-m", "wavebed", "run", str(folder / "download.toml"), "--virtual-time"]
         subprocess.run([sys.executable, *command, "--trials", str(TRIALS), "-o", str(results)], check=True)
-    run = wavebed.load(results)
-    seeds = {trial.folder: trial.seed for trial in run.record.trials if trial.verdict == "valid"}
-    wanted = run.metrics[run.metrics["name"] == f"goodput after {SETTLE_S:g} s"]
-    return {seeds[each.trial]: float(each.value) for each in wanted.itertuples() if each.trial in seeds}
+    metrics = load_run(results).metrics
+    wanted = metrics[(metrics["name"] == "goodput after 1s") & (metrics["verdict"] == "valid")]
+    return dict(zip(wanted["seed"].tolist(), wanted["value"].tolist(), strict=True))
 
 
 def engine_table(folder: Path, rows: Mapping[Operator, Mapping[str, Floats]]) -> Iterator[tuple[str, ...]]:
@@ -284,13 +358,63 @@ def engine_table(folder: Path, rows: Mapping[Operator, Mapping[str, Floats]]) ->
     for operator, each in rows.items():
         distance_m = place_of(operator, float(np.median(each["rate"])))
         windows = modelled(operator, distance_m)["rate"].reshape(len(SEEDS), -1)
-        span = slice(round(SETTLE_S / WINDOW_S), round(SECONDS / WINDOW_S))
         found = downloaded(folder / operator.file, operator, distance_m)
-        channel = np.array([windows[SEEDS.index(seed), span].mean() for seed in found])
+        channel = np.array([windows[SEEDS.index(seed), COUNTED].mean() for seed in found])
         data = np.array(list(found.values()))
         before = PREDICTED[operator.file]["engine"]
         cells = (f"{np.median(channel):.0f}", f"{np.median(data):.0f}", quartiles(data / channel, ".3f"))
         yield (operator.name, str(len(found)), *cells, f"{before:.2f}")
+
+
+IDLE_MBPS: Final = 50.0
+"""Rows before the first one above this, after the last one, and seconds below are pauses of the transfer."""
+
+
+class Inside(NamedTuple):
+    """Rates of 100 ms within seconds: the coefficient of variation of each second, and what all have together.
+
+    Attributes
+    ----------
+    variation : (seconds,) float64
+        Standard deviation over mean.
+    halved : float
+        Part of the rates below half of their second's mean.
+    neighbours : float
+        Autocorrelation at 100 ms of the differences from their second's mean.
+    """
+
+    variation: Floats
+    halved: float
+    neighbours: float
+
+    @classmethod
+    def of(cls, rates_mbps: Floats) -> Inside:
+        """Take consecutive rates of 100 ms; seconds of pauses do not count."""
+        seconds = rates_mbps[: rates_mbps.size // 10 * 10].reshape(-1, 10)
+        mean = seconds.mean(axis=1, keepdims=True)
+        seconds, mean = seconds[mean[:, 0] > IDLE_MBPS], mean[mean[:, 0] > IDLE_MBPS]
+        away = seconds - mean
+        neighbours = (away[:, 1:] * away[:, :-1]).mean() / (away**2).mean()
+        return cls(seconds.std(axis=1) / mean[:, 0], float((seconds < mean / 2).mean()), float(neighbours))
+
+
+def measured_inside(folder: Path, operator: Operator) -> Inside:
+    """Return the measured rates of 100 ms within their seconds."""
+    with (folder / f"Tput_{operator.file}.txt").open(encoding="utf-8-sig", newline="") as file:
+        rates = np.array([float(row[COLUMNS["rate"]]) for row in csv.DictReader(file, delimiter="\t")])
+    busy = np.flatnonzero(rates > IDLE_MBPS)
+    return Inside.of(rates[busy[0] : busy[-1] + 1])
+
+
+def inside_table(folder: Path, rows: Mapping[Operator, Mapping[str, Floats]]) -> Iterator[tuple[str, ...]]:
+    """Yield the structure of a second, measured and of the scenes."""
+    yield ("carrier", "", "seconds", "variation in a second", "below half of the mean", "correlation at 100 ms")
+    for operator, each in rows.items():
+        distance_m = place_of(operator, float(np.median(each["rate"])))
+        ours = Inside.of(modelled(operator, distance_m, 0.1)["rate"])
+        for side, found in (("measured", measured_inside(folder, operator)), ("scene", ours)):
+            cells = (quartiles(found.variation, ".3f"), f"{found.halved:.1%}", f"{found.neighbours:.2f}")
+            yield (operator.name, side, str(found.variation.size), *cells)
 
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
@@ -337,6 +461,8 @@ def main() -> None:
         "formats": markdown([*formats_table(rows)]),
         "scenes": markdown([*scenes_table(rows, "rate")]),
         "scenes by MCS": markdown([*scenes_table(rows, "MCS")]),
+        "section 4": markdown([*section_4_table(given.data)]),
+        "below a second": markdown([*inside_table(given.data, rows)]),
         "peaks": markdown([*peaks_table(given.data)]),
     }
     with tempfile.TemporaryDirectory() as folder:
