@@ -31,7 +31,7 @@ POLARS = ("polars", "pyarrow")
 EXTRAS = {
     "report": Extra(
         ("jinja2", "matplotlib", "perfetto", "scipy", *TABLES),
-        ("run", "rerun", "report", "compare", "explain", "export", "fit", "channel --plot", "trace plot"),
+        ("run", "rerun", "report", "compare", "explain", "export", "fit", "league", "channel --plot", "trace plot"),
     ),
     "web": Extra(("PIL", "fontTools", "jinja2", "matplotlib", "playwright", *TABLES), ("demo", "site")),
     "forward": Extra(("MLRsearch", "jinja2", *TABLES), ("forward", "reproduce")),

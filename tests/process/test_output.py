@@ -85,7 +85,7 @@ ELSEWHERE = {
     ("bridge", "--log"), ("bridge", "--pcap"), ("bridge", "--summary"),  # the same options
     ("ui", "--record-to"), ("ui", "--token-file"),  # tests/process/test_ui_command.py
     ("run", "--output"), ("rerun", "--output"), ("demo", "--output"),  # new folders
-    ("trace", "get", "--output"),
+    ("trace", "get", "--output"), ("league", "--output"),
     ("forward", "--output"), ("reproduce", "--output"), ("campaign", "run", "--output"),
     ("campaign", "plan", "--pilot"), ("compare", "--baseline"),  # read
     ("shell", "--scenario"), ("shell", "--trace"), ("shell", "--up-trace"), ("shell", "--down-trace"),  # read

@@ -283,6 +283,7 @@ PACKAGE = Path(wavebed.__file__).parent
 WITHOUT = {
     "reproduce": "figures and shipped studies",
     "fit": "figures of a place",
+    "league": "figures of trials, and names of recordings",
     "export": "from records that were written without secrets",
     "cli/record.py": "figures of a judgement",
     "cli/specification.py": "types",

@@ -50,6 +50,7 @@ GROUPS = {
         "rerun": "repeat one trial from its results",
         "resolve": "print one trial with every value explicit, as JSON",
         "reproduce": "repeat a published study",
+        "league": "play the same recordings by several emulators",
         "forward": "test how fast a router forwards small packets",
         "serve": "lend this machine's ports to a forwarding test elsewhere",
     },

@@ -114,6 +114,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], tuple[str, str]]] = {
     "serve": (("serve forward", ""), ("serve forward --listen 0.0.0.0:5300", "")),
     "serve forward": (("serve forward", ""), ("serve forward --listen 0.0.0.0:5300", "")),
     "reproduce": (("reproduce bbr-5g --quick", ""), ("reproduce kau-e5g -o runs/kau-e5g --resume", "")),
+    "league": (
+        ("league --plan", "which emulators this machine has, and how long it takes"),
+        ("league --recordings 100mbit --emulators mahimahi wavebed", ""),
+    ),
     "schema": (("schema", "list the formats"), ("schema scenario", "")),
     "mcp": (("mcp runs", "results go below runs"), ("mcp runs --most-trials 20", "")),
 }
