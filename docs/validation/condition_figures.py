@@ -17,8 +17,11 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import wavebed
-from wavebed.conditions.condition import RATES, condition, condition_names, variant_names
+from wavebed.channel.low_orbit import STEP_NS, to_pattern
+from wavebed.conditions.condition import LOW_ORBIT, RATES, condition, condition_names, low_orbit, variant_names
 from wavebed.conditions.lookup import find
 from wavebed.conditions.text import FILE, SEEDS, compute, figures_of, stored, text
 from wavebed.shipped import folder
@@ -35,7 +38,12 @@ GAPS_NS = [100_000_000 + 1_234_567 * number for number in range(101)]
 
 
 def rtt_idle_us(name: str, rate_bps: int, up_rate_bps: int) -> int:
-    """Return the median round trip of an idle path, at constant rates and without block errors."""
+    """Return the median round trip of an idle path, at constant rates and without block errors.
+
+    A low-orbit access has no radio stage: its round trip is the sum of the two delays of its patterns.
+    """
+    if name.endswith(f"/{LOW_ORBIT}"):
+        return _pattern_rtt_us(name)
     found = find(name)
     laboratory = json.loads(json.dumps(wavebed.Path.of(**found.options).laboratory()))
     hop = laboratory["network"]["legs"][0]["hops"][0]
@@ -48,6 +56,19 @@ def rtt_idle_us(name: str, rate_bps: int, up_rate_bps: int) -> int:
     command = ["cargo", "run", "--quiet", "--package", "wavebed-link", "--example", "idle_probe"]
     done = subprocess.run(command, cwd=ROOT, input=json.dumps(question), stdout=subprocess.PIPE, text=True, check=True)
     trips_ns: list[int] = json.loads(done.stdout)
+    return round(median(trips_ns) / 1e3)
+
+
+def _pattern_rtt_us(name: str) -> int:
+    access = low_orbit(name)
+    trips_ns = []
+    for seed in SEEDS:
+        down, up = (to_pattern(access, seed, direction) for direction in ("down", "up"))
+        assert down.delay_ns is not None
+        assert up.delay_ns is not None
+        down_ns = np.repeat(down.delay_ns, down.lengths() // STEP_NS)
+        up_ns = np.repeat(up.delay_ns, up.lengths() // STEP_NS)
+        trips_ns.append(float(np.median(down_ns + up_ns)))
     return round(median(trips_ns) / 1e3)
 
 

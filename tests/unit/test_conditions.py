@@ -15,6 +15,7 @@ import wavebed
 from wavebed.cli import main
 from wavebed.conditions import find, load_scene, lookup, names
 from wavebed.conditions.condition import condition, condition_names
+from wavebed.conditions.lookup import find_low_orbit
 from wavebed.errors import UserError
 from wavebed.path.laboratory import loss_pattern
 from wavebed.path.model import LimitedLoss, LostPackets, LostTimes, ScenePattern
@@ -34,10 +35,15 @@ def path_of(scene: str, **options: object) -> PathModel:
 
 
 @pytest.mark.parametrize("name", names("condition"))
-def test_every_condition_is_a_whole_path_with_a_radio(name: str) -> None:
+def test_every_condition_is_a_whole_path(name: str) -> None:
     hop = path_of(name).hops[0]
     assert isinstance(hop.down.rate, ScenePattern)
     assert isinstance(hop.up.rate, ScenePattern)
+    if name.endswith("/leo"):
+        assert hop.down.rate.scene is hop.up.rate.scene is find_low_orbit(name)
+        assert (hop.down.delay, hop.down.loss, hop.down.loss_at) == (hop.down.rate, hop.down.rate, "entry")
+        assert hop.down.radio is None
+        return
     assert hop.down.rate.scene is load_scene(name)
     assert hop.down.radio is not None
     assert hop.down.delay == hop.up.delay
@@ -53,7 +59,7 @@ def test_a_condition_is_explained_and_cites_or_says_that_it_cannot(name: str) ->
         assert variant.published or "no publication" in variant.note, variant.name
 
 
-def test_the_eleven_conditions_are_there_on_each_technology_where_they_are_sensible() -> None:
+def test_the_thirteen_conditions_are_there_on_each_technology_where_they_are_sensible() -> None:
     assert {name: [variant.technology for variant in condition(name).variants] for name in condition_names()} == {
         "cell-edge-night": ["mid-band", "lte"],
         "cell-edge-rush-hour": ["mid-band", "lte"],
@@ -63,6 +69,8 @@ def test_the_eleven_conditions_are_there_on_each_technology_where_they_are_sensi
         "motorway-handover": ["mid-band", "lte"],
         "parking-garage": ["mid-band", "lte"],
         "stadium": ["mmwave", "mid-band", "lte"],
+        "starlink-drive": ["leo"],
+        "starlink-home": ["leo"],
         "street-corner": ["mmwave", "mid-band", "lte"],
         "underground": ["mid-band", "lte"],
         "walk-past-bus": ["mmwave", "mid-band", "lte"],

@@ -102,8 +102,16 @@ def run_channel(args: argparse.Namespace) -> int:
         _refuse_folders(args, several=args.seeds is not None)
         return run_map(args, seeds, _file)
     from wavebed.channel.plot_data import Album
-    from wavebed.conditions.lookup import load_scene
+    from wavebed.conditions.lookup import find_low_orbit, load_scene
 
+    access = find_low_orbit(args.scene)
+    if access is not None:
+        from wavebed.cli.channel_map import run_low_orbit
+
+        if args.device is not None:
+            raise UserError(f"--device: {args.scene} is a low-orbit access, which has no devices: leave it out")
+        _refuse_folders(args, several=args.seeds is not None)
+        return run_low_orbit(args, access, seeds, _file)
     scene = load_scene(args.scene)
     if args.device is not None:
         at("--device", scene.device, args.device)
@@ -330,7 +338,7 @@ def _print_table(scene: SceneModel, mode: str, album: Album) -> None:
 SCENES_PICTURES = ("png", "svg", "html")
 _SCENES_DESCRIPTION = "List the shipped, named network conditions, or explain one: what happens, and its figures."
 _SCENES_EPILOG = (
-    "--scene NAME of other commands takes every name here: NAME or NAME/VARIANT (mmwave, mid-band, lte) of a condition,"
+    "--scene NAME of other commands takes every name here: NAME or NAME/VARIANT (mmwave, mid-band, lte, leo) of a condition,"
     " 5qi-N, and the scenarios of the QUIC network simulator with their options in quotes."
 )
 

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from wavebed.fit.learn import Learned
     from wavebed.terminal import StepProgress
 
-METHODS = ("map", "physics", "replay", "handovers")
+METHODS = ("map", "physics", "replay", "handovers", "leo")
 """The methods of `_FITS`; `replay`, which learns nothing that could be judged; `handovers`, which learns no rates."""
 _WRITTEN = {
     "map": ("a map", ".json"),
     "physics": ("a scene", ".toml"),
     "replay": ("a pattern", ".csv"),
     "handovers": ("a file of timers", ".toml"),
+    "leo": ("a scene", ".toml"),
 }
 """What ``-o`` writes, and how its name ends."""
 #: Work that is over sooner needs no word.
@@ -51,7 +52,8 @@ def register_fit(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
         metavar="TRACES",
         nargs="+",
         help="traces of walks on one loop or route, or folders of them; for replay two recordings: a rate and a delay;"
-        " for handovers folders of messages and transfers",
+        " for handovers folders of messages and transfers; for leo tables with the columns time (a clock),"
+        " throughput_mbps and perhaps area",
     )
     parser.add_argument(
         "--as",
@@ -59,7 +61,8 @@ def register_fit(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
         choices=METHODS,
         default="map",
         help="map: rates by place, course and level; physics: up to 12 values of a scene; replay: one pattern of the"
-        " rate under heavy load and the delay under light load; handovers: lengths of interruptions (default: map)",
+        " rate under heavy load and the delay under light load; handovers: lengths of interruptions; leo: slots, rates"
+        " and outages of a low-orbit access (default: map)",
     )
     parser.add_argument(
         "--held-out",
@@ -138,7 +141,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.output is not None and Path(args.output).suffix.lower() != suffix:
         raise UserError(f"-o {args.output}: the name of {written} must end in {suffix}")
     if args.report is not None and args.method in {"replay", "handovers"}:
-        raise UserError("--report: is for map and physics: leave it out")
+        raise UserError("--report: is for map, physics and leo: leave it out")
     if args.scene is not None and args.method != "physics":
         raise UserError("--scene: is for physics: add --as physics")
     if (
@@ -188,6 +191,20 @@ def _fit_physics(args: argparse.Namespace, chosen: LapSplit, progress: StepProgr
     return judgement, None
 
 
+def _fit_leo(args: argparse.Namespace, chosen: LapSplit, progress: StepProgress) -> tuple[FitJudgement, None]:
+    from wavebed.fit.low_orbit import fit_access
+    from wavebed.output import write_output
+
+    def keep(text: str) -> None:
+        if args.output is not None:
+            write_output(args.output, text, "-o")
+
+    notes: list[str] = []
+    judgement = fit_access(chosen, progress.go_on, keep, notes)
+    _tell(notes)
+    return judgement, None
+
+
 def _replay(args: argparse.Namespace) -> int:
     from wavebed.fit.applications import read_replay
     from wavebed.output import write_output
@@ -225,4 +242,5 @@ def _tell(notes: list[str]) -> None:
 _FITS: dict[str, Callable[[argparse.Namespace, LapSplit, StepProgress], tuple[FitJudgement, Learned | None]]] = {
     "map": _fit_map,
     "physics": _fit_physics,
+    "leo": _fit_leo,
 }

@@ -91,7 +91,7 @@ class VariantOutput(Struct, forbid_unknown_fields=True):
     """A condition on one technology; rates are of whole seconds, and each figure is a spread over the seeds."""
 
     name: str
-    technology: Literal["mmwave", "mid-band", "lte"]
+    technology: Literal["mmwave", "mid-band", "lte", "leo"]
     path: dict[str, str]
     note: str
     seeds: list[int]

@@ -18,6 +18,7 @@ NAMES = {
     "scenario": "a scenario file",
     "campaign": "a campaign file",
     "scene": "a scene file",
+    "low-orbit": "a scene file of a low-orbit access, such as Starlink",
     "condition": "the file of a named condition",
     "technology": "what the variants of one technology share, for conditions",
     "timeline": "a timeline file",
@@ -77,6 +78,10 @@ def _schema(name: str) -> Schema:
         from wavebed.scene.tables import SceneTable
 
         return table_schema(SceneTable)
+    if name == "low-orbit":
+        from wavebed.channel.low_orbit import LowOrbitFile
+
+        return table_schema(LowOrbitFile)
     if name == "condition":
         from wavebed.conditions.condition import condition_schema
 

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from wavebed.channel.low_orbit import LowOrbit
     from wavebed.config.data import Json
     from wavebed.config.reader import Schema
     from wavebed.scene.model import SceneModel
 
 
-TECHNOLOGIES = {"mmwave": "5G mmWave", "mid-band": "5G mid-band", "lte": "LTE"}
+TECHNOLOGIES = {"mmwave": "5G mmWave", "mid-band": "5G mid-band", "lte": "LTE", "leo": "low orbit"}
 """The variants that a condition may have, with their names for people."""
+LOW_ORBIT = "leo"
+"""The variant that is no radio scene, but a low-orbit access."""
 
 RATES = ("down-rate", "up-rate")
 USUAL = "keys of every base station that does not have them itself"
@@ -117,8 +120,20 @@ class VariantTable(Struct, frozen=True, kw_only=True):
     note: Annotated[str | None, Key(paragraph, "what is assumed, and where its values are from")] = None
 
 
-def _variant_table(name: str) -> Key:
-    return Key(table(VariantTable, f"[{name}]", f"[{name}]"), f"the condition on {TECHNOLOGIES[name]}")
+class LowOrbitVariantTable(VariantTable, frozen=True, kw_only=True):
+    """A condition on a low-orbit access."""
+
+    scene: Annotated[
+        object,
+        Key(
+            unread("{ … }", {"$ref": "#/$defs/low-orbit"}),
+            "the low-orbit access: keys of its file, above those of `place`",
+        ),
+    ] = None
+
+
+def _variant_table(name: str, model: type[VariantTable] = VariantTable) -> Key:
+    return Key(table(model, f"[{name}]", f"[{name}]"), f"the condition on {TECHNOLOGIES[name]}")
 
 
 class ConditionTable(Struct, frozen=True, kw_only=True):
@@ -139,6 +154,7 @@ class ConditionTable(Struct, frozen=True, kw_only=True):
     mmwave: Annotated[VariantTable | None, _variant_table("mmwave")] = None
     mid_band: Annotated[VariantTable | None, _variant_table("mid-band")] = None
     lte: Annotated[VariantTable | None, _variant_table("lte")] = None
+    leo: Annotated[LowOrbitVariantTable | None, _variant_table("leo", LowOrbitVariantTable)] = None
 
 
 def read_condition(document: Mapping[str, object]) -> tuple[ConditionTable, tuple[str, ...]]:
@@ -183,7 +199,10 @@ def _published(given: object) -> PublishedTable:
 
 def condition_schema() -> Schema:
     """Return the JSON Schema of the file of a condition."""
-    return {**table_schema(ConditionTable), "$defs": {"scene": dict(part_of_scene())}}
+    from wavebed.channel.low_orbit import LowOrbitFile
+
+    access = _without_required(dict(table_schema(LowOrbitFile)))
+    return {**table_schema(ConditionTable), "$defs": {"scene": dict(part_of_scene()), "low-orbit": access}}
 
 
 FOLDER = "conditions"
@@ -272,7 +291,8 @@ def _variant(
     given = cast("dict[str, object]", document[technology])
     own = cast("dict[str, object]", given.get("scene", {}))
     place = cast("dict[str, object]", document.get("place", {}))
-    scene = _merged(_merged(_technology(technology), place), own)
+    shared_by_all = {} if technology == LOW_ORBIT else _technology(technology)
+    scene = _merged(_merged(shared_by_all, place), own)
     shared = cast("dict[str, object]", document.get("path", {}))
     return Variant(
         name=f"{name}/{technology}",
@@ -305,12 +325,13 @@ _WHOLE = ("cell-load", "indoor", "in-car")
 
 def _with_stations(scene: dict[str, object], title: str, technology: str) -> dict[str, object]:
     """Return a scene whose base stations have what the technology gives all of them, with a title and an anchor."""
-    usual = cast("dict[str, object]", scene.pop("usual-base-station", {}))
-    stations = cast("list[dict[str, object]]", scene.get("base-station", []))
+    named = {"title": f"{title}, {TECHNOLOGIES[technology]}", "anchor": "illustrative", **scene}
+    if technology == LOW_ORBIT:
+        return named
+    usual = cast("dict[str, object]", named.pop("usual-base-station", {}))
+    stations = cast("list[dict[str, object]]", named.get("base-station", []))
     return {
-        "title": f"{title}, {TECHNOLOGIES[technology]}",
-        "anchor": "illustrative",
-        **scene,
+        **named,
         "base-station": [_merged(usual, station) for station in stations],
     }
 
@@ -332,3 +353,19 @@ def radio_scene(name: str) -> SceneModel:
     variant = next(each for each in found.variants if each.name == name)
     scene = scene_of(dict(variant.scene), found.file)
     return replace(scene, name=name.replace("/", "-"))
+
+
+@cache
+def low_orbit(name: str) -> LowOrbit:
+    """Return the low-orbit access of a variant; its name is the variant's name with ``-`` for ``/``.
+
+    Raises
+    ------
+    UserError
+        If the access is wrong.
+    """
+    from wavebed.channel.low_orbit import low_orbit_of
+
+    found = condition(name.partition("/")[0])
+    variant = next(each for each in found.variants if each.name == name)
+    return low_orbit_of(variant.scene, found.file, name.replace("/", "-"))

@@ -12,16 +12,24 @@ from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
 from msgspec import Struct
 
-from wavebed.conditions.condition import condition, condition_names, radio_scene, variant_names
+from wavebed.conditions.condition import (
+    LOW_ORBIT,
+    condition,
+    condition_names,
+    low_orbit,
+    radio_scene,
+    variant_names,
+)
 from wavebed.config.problems import Problem, unknown_key
 from wavebed.errors import UserError
-from wavebed.foreign import is_there
+from wavebed.foreign import is_there, read_toml
 from wavebed.scene.model import shipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from wavebed.channel.low_orbit import LowOrbit
     from wavebed.conditions.condition import Variant
     from wavebed.scene.model import SceneModel
 
@@ -369,7 +377,10 @@ def find(name: str) -> Found:
 def _title(name: str) -> str:
     from wavebed.channel.placemap import is_map, load_map
 
-    return load_map(name).title if is_map(name) else load_scene(name).title
+    if is_map(name):
+        return load_map(name).title
+    access = find_low_orbit(name)
+    return load_scene(name).title if access is None else access.title
 
 
 def _is_scene(name: str) -> bool:
@@ -422,6 +433,26 @@ def unknown(name: str) -> UserError:
     return UserError(f"{name}: no such file, scene or condition: {hint}")
 
 
+def find_low_orbit(name: str) -> LowOrbit | None:
+    """Return the low-orbit access of a name: of a condition, or of a file; ``None``: the name is of something else.
+
+    Raises
+    ------
+    UserError
+        If the access is wrong.
+    """
+    if not _is_scene(name):
+        variant = find_variant(name)
+        return None if variant is None or variant.technology != LOW_ORBIT else low_orbit(variant.name)
+    from wavebed.channel.low_orbit import is_low_orbit, load_low_orbit
+    from wavebed.scene.model import find as find_scene
+
+    file = find_scene(name)
+    if not is_there(file) or not is_low_orbit(read_toml(file, "name a scene file")):
+        return None
+    return load_low_orbit(file)
+
+
 def load_scene(name: str) -> SceneModel:
     """Return the radio scene of a name: of a condition, or a scene as `wavebed.scene.load` finds it.
 
@@ -435,6 +466,8 @@ def load_scene(name: str) -> SceneModel:
     if _is_scene(name):
         return load(name)
     variant = find_variant(name)
+    if variant is not None and variant.technology == LOW_ORBIT:
+        raise Problem(f"{variant.name!r} is a low-orbit access and no radio scene: write the name of a radio scene")
     if variant is not None:
         return radio_scene(variant.name)
     if name in PROFILES or is_scenario(name):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from wavebed.conditions import lookup
-from wavebed.conditions.condition import TECHNOLOGIES, condition, condition_names, radio_scene
+from wavebed.conditions.condition import LOW_ORBIT, TECHNOLOGIES, condition, condition_names, low_orbit, radio_scene
 from wavebed.foreign import read_text
 from wavebed.scene.model import shipped
 from wavebed.shipped import folder
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from wavebed.channel.low_orbit import LowOrbit
     from wavebed.channel.realisation import Realisation
     from wavebed.conditions.condition import Condition, PublishedTable, Variant
     from wavebed.conditions.lookup import Profile
@@ -137,19 +138,40 @@ def seconds_bps(realisation: Realisation, direction: str) -> NDArray[np.float64]
 
 def compute(name: str, seeds: Sequence[int] = SEEDS) -> dict[str, list[int]]:
     """Return the figures of each seed of a variant, by the channel model."""
-    from wavebed.channel import ensemble
-    from wavebed.conditions.condition import radio_scene
+    if name.endswith(f"/{LOW_ORBIT}"):
+        rows = [_of_access(low_orbit(name), seed) for seed in seeds]
+    else:
+        from wavebed.channel import ensemble
 
-    rows = [_of_seed(realisation) for realisation in ensemble(radio_scene(name), "3gpp", seeds)]
+        rows = [_of_seed(realisation) for realisation in ensemble(radio_scene(name), "3gpp", seeds)]
     return {key: [row[key] for row in rows] for key in SEED_FIGURES}
 
 
 def _of_seed(realisation: Realisation) -> dict[str, int]:
+    down, up = (seconds_bps(realisation, direction) for direction in ("down", "up"))
+    return _figures(down, up, realisation.rate_bps == 0, realisation.scene.step_s)
+
+
+def _of_access(access: LowOrbit, seed: int) -> dict[str, int]:
     import numpy as np
 
-    down, up = (seconds_bps(realisation, direction) for direction in ("down", "up"))
+    from wavebed.channel.low_orbit import STEP_NS, STEPS_PER_S, to_pattern
+
+    rates = []
+    for direction in ("down", "up"):
+        pattern = to_pattern(access, seed, "down" if direction == "down" else "up")
+        assert pattern.rate_bps is not None, "it has all columns"
+        rates.append(np.repeat(pattern.rate_bps, pattern.lengths() // STEP_NS))
+    down, up = (each.reshape(-1, STEPS_PER_S).mean(axis=1) for each in rates)
+    return _figures(down, up, rates[0] == 0, STEP_NS / 1e9)
+
+
+def _figures(
+    down: NDArray[np.float64], up: NDArray[np.float64], silent: NDArray[np.bool_], step_s: float
+) -> dict[str, int]:
+    import numpy as np
+
     low, median, high = np.percentile(down, (5, 50, 95)).tolist()
-    silent = realisation.rate_bps == 0
     edges = np.diff(np.concatenate(([0], silent.astype(np.int8), [0])))
     gaps = np.flatnonzero(edges == -1) - np.flatnonzero(edges == 1)
     found = {
@@ -162,7 +184,7 @@ def _of_seed(realisation: Realisation) -> dict[str, int]:
     return {
         **{key: round(value, -3) for key, value in ((key, round(value)) for key, value in found.items())},
         "no_service_ppm": round(float(silent.mean()) * 1e6),
-        "longest_gap_ms": round(float(gaps.max(initial=0)) * realisation.scene.step_s * 1e3),
+        "longest_gap_ms": round(float(gaps.max(initial=0)) * step_s * 1e3),
     }
 
 
@@ -204,7 +226,12 @@ def _rates(variant: Variant, seed: int) -> Pattern:
     from wavebed.channel import realise, to_pattern
     from wavebed.pattern.resample import window_rates
 
-    pattern = to_pattern(realise(radio_scene(variant.name), "3gpp", seed), "down")
+    if variant.technology == LOW_ORBIT:
+        from wavebed.channel import low_orbit as model
+
+        pattern = model.to_pattern(low_orbit(variant.name), seed, "down")
+    else:
+        pattern = to_pattern(realise(radio_scene(variant.name), "3gpp", seed), "down")
     title = f"{variant.name}: {TECHNOLOGIES[variant.technology]}, seed {seed}"
     return replace(window_rates(pattern, WINDOW_NS), header=(("title", title),))
 
@@ -309,7 +336,7 @@ def condition_text(found: Condition, only: Variant | None = None) -> str:
 
 def _variant_lines(variant: Variant) -> list[str]:
     figures = figures_of(variant.name)
-    path = ", ".join(f"{key} {value}" for key, value in variant.path.items())
+    path = ", ".join(f"{key} {value}" for key, value in variant.path.items()) or "no further keys"
     rows = [
         ("", "median", "p5", "p95"),
         *((name, *_said(spread, write)) for name, spread, write in _ours(figures)),

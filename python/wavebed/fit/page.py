@@ -354,4 +354,6 @@ def _met(met: bool | None) -> str:
 def value_rows(judgement: FitJudgement) -> Rows:
     """Return the table of fitted values; the first row is its head."""
     rows: Rows = [("value of the scene", "fitted", "90 % interval")]
-    return rows + [(each.key, each.value, f"{each.low} to {each.high}") for each in judgement.values]
+    return rows + [
+        (each.key, each.value, f"{each.low} to {each.high}" if each.low else MISSING) for each in judgement.values
+    ]

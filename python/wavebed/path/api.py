@@ -292,6 +292,8 @@ def _delay_text(link: Link) -> str:
             return f"{format_time(delay.mean_ns)} ± {format_time(delay.spread_ns)}"
         case PatternFile() as pattern:
             return f"trace {pattern.file.name}"
+        case ScenePattern() as pattern:
+            return f"scene {pattern.scene.name}"
 
 
 def _queue_text(link: Link) -> str:

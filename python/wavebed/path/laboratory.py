@@ -427,6 +427,8 @@ def _delay(delay: Delay, seed: int, traces: Traces) -> spec.Delay:
             return spec.DistributionDelay(delay.shape, delay.mean_ns, delay.spread_ns, delay.correlation)
         case PatternFile():
             return spec.PatternDelay(traces.engine_path(delay), delay.end, _begin_ns(delay.start, seed))
+        case ScenePattern():
+            return spec.PatternDelay(traces.realised_path(delay, seed), delay.end, _begin_ns(delay.start, seed))
         case _:
             return delay
 
@@ -437,6 +439,8 @@ def _loss(loss: Loss, of: str, seed: int, traces: Traces) -> spec.Loss:
         loss = traces.add(made, f"losses-{of.replace(' ', '-')}-{seed}-{hash(loss):x}", end)
     if isinstance(loss, PatternFile):
         return spec.PatternLoss(traces.engine_path(loss), loss.end, _begin_ns(loss.start, seed))
+    if isinstance(loss, ScenePattern):
+        return spec.PatternLoss(traces.realised_path(loss, seed), loss.end, _begin_ns(loss.start, seed))
     return loss
 
 

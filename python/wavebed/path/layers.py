@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path as FilePath
 
+    from wavebed.channel.low_orbit import LowOrbit
     from wavebed.channel.placemap import PlaceMap
     from wavebed.path.model import Delay
     from wavebed.path.traces import Traces
@@ -39,12 +40,19 @@ _OFF_REMEDY = 'or write radio = "off"'
 
 
 class SceneChoice(Struct, frozen=True):
-    """A scene or a map that was named, and where."""
+    """A scene, a map or a low-orbit access that was named, and where."""
 
     scene: SceneModel | None
-    learned: PlaceMap | None
+    learned: PlaceMap | LowOrbit | None
     name: str
     place: str
+    kind: Literal["scene", "map", "low-orbit"]
+
+    def pattern(self, direction: str) -> ScenePattern | None:
+        """Return the pattern of a direction of a map, which has a downlink only, or of a low-orbit access."""
+        if self.learned is None or self.kind == "scene" or (self.kind == "map" and direction == "up"):
+            return None
+        return ScenePattern(self.learned, self.kind, "down" if direction == "down" else "up")
 
 
 class Air(Struct):
@@ -74,10 +82,11 @@ class Air(Struct):
         """Return the pattern of a link of the scene; ``None`` without a scene, and for the uplink of a map."""
         if self.scene is None or self.scene.scene is None:
             if self.mode is not None:
-                rule = "requires scene: add it" if self.scene is None else "a map has no modes: remove it"
+                rule = (
+                    "requires scene: add it" if self.scene is None else f"a {self.scene.kind} has no modes: remove it"
+                )
                 raise Problem(rule, self.mode[1])
-            learned = None if self.scene is None else self.scene.learned
-            return None if learned is None or direction == "up" else ScenePattern(learned, "map", "down")
+            return None if self.scene is None else self.scene.pattern(direction)
         mode = self._mode()
         if mode != "3gpp" and self.scene.scene.reference is None:
             raise Problem(
@@ -171,10 +180,13 @@ def _scene(name: str, place: str, base: FilePath | None) -> SceneChoice:
     from wavebed.channel.placemap import is_map, load_map
 
     if is_map(found):
-        return SceneChoice(None, load_map(found), name, place)
-    from wavebed.conditions.lookup import load_scene
+        return SceneChoice(None, load_map(found), name, place, "map")
+    from wavebed.conditions.lookup import find_low_orbit, load_scene
 
-    return SceneChoice(load_scene(str(found)), None, name, place)
+    access = find_low_orbit(str(found))
+    if access is not None:
+        return SceneChoice(None, access, name, place, "low-orbit")
+    return SceneChoice(load_scene(str(found)), None, name, place, "scene")
 
 
 def check_link(link: Link, traces: Traces, place: str) -> None:
@@ -497,6 +509,11 @@ def _build(
             _check_opportunities(given, entries)
         delay = trace if delay is None and "delay_s" in columns else delay
         loss = trace if loss is None and "loss" in columns else loss
+    if isinstance(rate, ScenePattern) and rate.mode == "low-orbit":
+        delay = rate if delay is None else delay
+        loss = rate if loss is None else loss
+        # What is sent during an interruption is lost; what waits for its end is not.
+        given = given if "loss-at" in entries else replace(given, loss_at="entry")
     if given.jitter_ns and delay is not None:
         delay = at(entries["jitter"].place, lambda mean: _with_jitter(mean, given.jitter_ns), delay)
     return Link(

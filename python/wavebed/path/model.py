@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path as FilePath
 
+    from wavebed.channel.low_orbit import LowOrbit
     from wavebed.channel.placemap import PlaceMap
     from wavebed.config.data import Json
     from wavebed.radio.presets import MacSettings, UeLimit
@@ -79,10 +80,10 @@ class ScenePattern(Struct, frozen=True):
 
     Parameters
     ----------
-    scene : SceneModel or PlaceMap
-        The scene, or the map, which has a downlink only.
+    scene : SceneModel, PlaceMap or LowOrbit
+        The scene; the map, which has a downlink only; or the low-orbit access, whose patterns have delay and loss too.
     mode : str
-        ``3gpp``, ``reference`` or ``study``; ``map`` for a map.
+        ``3gpp``, ``reference`` or ``study``; ``map`` for a map, ``low-orbit`` for a low-orbit access.
     direction : str
         ``down`` or ``up``.
     end, start
@@ -91,8 +92,8 @@ class ScenePattern(Struct, frozen=True):
         The device of a scene with several, whose pattern says which base station serves; ``None``: the first.
     """
 
-    scene: SceneModel | PlaceMap
-    mode: Mode | Literal["study", "map"]
+    scene: SceneModel | PlaceMap | LowOrbit
+    mode: Mode | Literal["study", "map", "low-orbit"]
     direction: Literal["down", "up"]
     end: TraceEnd = "repeat"
     start: int | DrawnStart = 0
@@ -112,7 +113,7 @@ class DistributedDelay(Struct, frozen=True):
     reorder: bool = False
 
 
-Delay: TypeAlias = ConstantDelay | DistributedDelay | PatternFile
+Delay: TypeAlias = ConstantDelay | DistributedDelay | PatternFile | ScenePattern
 
 
 class LostPackets(Struct, frozen=True):
@@ -137,7 +138,7 @@ class LimitedLoss(Struct, frozen=True):
 MadeLoss: TypeAlias = LostPackets | LostTimes | LimitedLoss
 """Losses that become a pattern when the laboratory file is made."""
 
-Loss: TypeAlias = IndependentLoss | GilbertElliottLoss | FourStateLoss | PatternFile | MadeLoss
+Loss: TypeAlias = IndependentLoss | GilbertElliottLoss | FourStateLoss | PatternFile | ScenePattern | MadeLoss
 
 
 class Link(Struct, frozen=True):

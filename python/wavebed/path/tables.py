@@ -269,7 +269,7 @@ class AirTable(Struct, frozen=True, kw_only=True):
             "a scene, a file or one that is shipped; realised with the path's seed, it gives both links their rate,"
             " the radio and the limit of the UE, where these are not given. A condition that `wavebed scenes` lists, as"
             " `lift/lte`, brings the rest of its path too. Or a map of `wavebed fit`, a `.json` file: a walk drawn with"
-            " the seed gives the downlink its rate",
+            " the seed gives the downlink its rate. Or a low-orbit access, whose rate, delay and loss change in slots",
             write="SCENE",
         ),
     ] = None

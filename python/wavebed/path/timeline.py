@@ -427,7 +427,7 @@ class _Composer:
 
     def _delay(self, scene: _Scene, direction: Direction) -> Pattern:
         delay = scene.link(direction).delay
-        if isinstance(delay, PatternFile):
+        if isinstance(delay, PatternFile | ScenePattern):
             return self._part(delay, scene, ("delay_ns",))
         if delay is not None and not isinstance(delay, ConstantDelay):
             raise Problem("a random delay cannot change: write it for all stretches, in the path")
@@ -435,7 +435,7 @@ class _Composer:
 
     def _loss(self, scene: _Scene, direction: Direction) -> Pattern:
         loss = scene.link(direction).loss
-        if isinstance(loss, PatternFile):
+        if isinstance(loss, PatternFile | ScenePattern):
             return self._part(loss, scene, ("loss",))
         if loss is not None and not isinstance(loss, IndependentLoss):
             raise Problem("a model of losses cannot change: write it for all stretches, in the path")

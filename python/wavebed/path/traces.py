@@ -55,7 +55,7 @@ class TraceOrigin(Struct, frozen=True):
     name : str
         The file, the scene, or the map.
     title, mode, direction : str
-        Of a scene; of a map, whose mode is ``map``; empty for a file.
+        Of a scene; of a map, whose mode is ``map``; of a low-orbit access (``low-orbit``); empty for a file.
     """
 
     name: str
@@ -219,12 +219,15 @@ class Traces:
         return self._realised[key]
 
     def _made(self, pattern: ScenePattern, seed: int) -> tuple[Pattern, TraceOrigin]:
-        from wavebed.channel import placemap, realise, to_pattern
+        from wavebed.channel import low_orbit, placemap, realise, to_pattern
 
         scene = pattern.scene
+        if isinstance(scene, low_orbit.LowOrbit):
+            origin = TraceOrigin(scene.name, scene.title, pattern.mode, pattern.direction)
+            return low_orbit.to_pattern(scene, seed, pattern.direction), origin
         if isinstance(scene, placemap.PlaceMap):
             return placemap.to_pattern(scene, seed), TraceOrigin(scene.name, scene.title, "map", "down")
-        assert pattern.mode != "map", "only a map has this mode"
+        assert pattern.mode in ("3gpp", "reference", "study"), "only a map and a low-orbit access have others"
         origin = TraceOrigin(scene.name, scene.title, pattern.mode, pattern.direction)
         if pattern.mode == "study":
             from wavebed.channel.reference import study_pattern
