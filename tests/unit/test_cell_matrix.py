@@ -139,13 +139,19 @@ def _tags(data: object) -> set[object]:
     return set().union(*map(_tags, data)) if isinstance(data, list | tuple) else set()
 
 
-@pytest.mark.parametrize("name", names("condition"))
-def test_every_condition_is_the_radio_of_each_device(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [name for name in names("condition") if not name.endswith("/leo")])
+def test_every_condition_with_a_radio_is_the_radio_of_each_device(name: str, tmp_path: Path) -> None:
     workload = '[[workload]]\nkind = "bulk"\ndevice = "phone"\n'
     text = f'[path]\nscene = "{name}"\n[[device]]\nname = "phone"\ncount = 2\n{workload}'
     cell = planned(tmp_path, text).path.cell
     assert [each.name for each in cell.devices] == list(PHONES)
     assert len({id(each.down.rate.scene) for each in cell.devices}) == 2, "each has its own fading"
+
+
+def test_a_low_orbit_access_has_no_radio_for_a_cell(tmp_path: Path) -> None:
+    workload = '[[workload]]\nkind = "bulk"\ndevice = "phone"\n'
+    with pytest.raises(UserError, match=r"device\[1\].radio: is missing: a cell shares the slots of a radio"):
+        planned(tmp_path, f'[path]\nscene = "starlink-home"\n[[device]]\nname = "phone"\ncount = 2\n{workload}')
 
 
 USUAL = f"[path]\n{RADIO}"

@@ -518,7 +518,7 @@ def test_the_figures_of_both_are_printed(folder, capsys):
         (["light", "light"], "found recordings: 0 of a rate and 2 of a delay"),
         (["heavy.txt", "both.csv"], "both.csv: is no recording of either a rate or a delay over time"),
         (["heavy.txt", "light", "-o", "x.json"], "-o x.json: the name of a pattern must end in .csv"),
-        (["heavy.txt", "light", "--report", "x.html"], "--report: is for map and physics: leave it out"),
+        (["heavy.txt", "light", "--report", "x.html"], "--report: is for map, physics and leo: leave it out"),
     ],
 )
 def test_other_recordings_are_refused(folder, capsys, arguments, said):

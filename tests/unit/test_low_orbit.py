@@ -123,7 +123,7 @@ def test_packets_are_lost_in_outages_and_partly_in_interruptions(tmp_path: Path)
         names = np.array(STATES)[state]
         assert (names == "outage").any()
         assert set(loss[names == "outage"]) == {1.0}
-        assert set(loss[names == "handover"]) == {0.5}
+        assert set(loss[names == "handover"]) == {0.6}
         assert set(loss[names == "los"]) == {usual}
         assert not rate[names != "los"].any()
 

@@ -158,7 +158,7 @@ class LowOrbitTable(Struct, frozen=True, kw_only=True):
     recovery_s: Annotated[float, Key(seconds(0, 10), "time in which the rate then rises evenly from 0")] = 0.2
     interruption_loss: Annotated[
         float, Key(percentage, "loss of packets that are sent during an interruption; the others wait")
-    ] = 0.5
+    ] = 0.6
     down_loss: Annotated[float, Key(percentage, "downlink loss at other times")] = 0.0
     up_loss: Annotated[float, Key(percentage, "uplink loss at other times")] = 0.0
     between_slots: Annotated[

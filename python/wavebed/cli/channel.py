@@ -338,8 +338,8 @@ def _print_table(scene: SceneModel, mode: str, album: Album) -> None:
 SCENES_PICTURES = ("png", "svg", "html")
 _SCENES_DESCRIPTION = "List the shipped, named network conditions, or explain one: what happens, and its figures."
 _SCENES_EPILOG = (
-    "--scene NAME of other commands takes every name here: NAME or NAME/VARIANT (mmwave, mid-band, lte, leo) of a condition,"
-    " 5qi-N, and the scenarios of the QUIC network simulator with their options in quotes."
+    "--scene NAME of other commands takes every name here: NAME or NAME/VARIANT (mmwave, mid-band, lte, leo) of a"
+    " condition, 5qi-N, and the scenarios of the QUIC network simulator with their options in quotes."
 )
 
 

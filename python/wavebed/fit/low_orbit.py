@@ -25,7 +25,7 @@ from wavebed.errors import UserError
 from wavebed.fit.judge import FitNetwork, runs_below
 from wavebed.fit.judgement import DRAWN_WALKS, FittedValue, judge
 from wavebed.fit.laps import SHORTEST_S, Lap
-from wavebed.foreign import read_text
+from wavebed.foreign import parse_toml, read_text
 from wavebed.pattern.formats.base import clock_ns
 
 if TYPE_CHECKING:
@@ -355,7 +355,7 @@ def fit_access(chosen: LapSplit, tell: Tell, keep: Callable[[str], None], notes:
     text = low_orbit_text(learned, [f"rates, outages, memory: {len(tests)} tests, held out by rule {chosen.rule}"])
     keep(text)
     # The file has rounded values: what is judged is what is saved.
-    access = low_orbit_of(_parsed(text), Path("fitted.toml"), "fitted")
+    access = low_orbit_of(parse_toml(text, "fitted.toml"), Path("fitted.toml"), "fitted")
     tell("drawing drives", 0.0)
     drawn = list(draw_drives(access, range(1, DRAWN_WALKS + 1)))
     held = read_drives(chosen.held_out, notes)
@@ -373,9 +373,3 @@ def fit_access(chosen: LapSplit, tell: Tell, keep: Callable[[str], None], notes:
         )
     )
     return found
-
-
-def _parsed(text: str) -> dict[str, object]:
-    import tomllib
-
-    return tomllib.loads(text)
