@@ -86,7 +86,7 @@ def run_league(args: argparse.Namespace) -> int:
     with StepProgress("wavebed league") as progress:
         cells.run_all(folder, settings, recordings, progress.step)
     league = League(folder, settings)
-    replace_file(folder / REPORT_FILE.replace("report", "league"), page(league).encode())
+    replace_file(folder / REPORT_FILE.replace("report", "league"), page(league, recordings).encode())
     replace_file(folder / "league.txt", text(league).encode())
     measured = sum(result is not None and not result.reason for result in league.results.values())
     rows = [(name, said) for name, said in found if said != "ready"]

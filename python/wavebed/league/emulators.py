@@ -210,7 +210,9 @@ def running(emulator: Emulator, recording: LeagueRecording, folder: Path, log: P
         If it ends, or has no client within 20 s; with its last line.
     """
     assert emulator.script is not None, "only programs of their own are started"
-    script = f"ip link set lo up; sysctl -qw net.ipv4.ip_forward=1; {emulator.script(recording, folder)}"
+    # Names of namespaces that Rattan makes stay in a /run/netns of its own.
+    names = "mkdir -p /run/netns; mount -t tmpfs none /run/netns"
+    script = f"{names}; ip link set lo up; sysctl -qw net.ipv4.ip_forward=1; {emulator.script(recording, folder)}"
     inside = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script]
     with log.open("wb") as said:
         process = subprocess.Popen(

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import statistics
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from wavebed.league.cells import APPLICATIONS, GATE_S, CellResult, LeagueCell, LeagueSettings, plan, result_of
 from wavebed.league.emulators import EMULATORS
+from wavebed.league.recordings import PACKET_BYTES, SEGMENT_BYTES
 from wavebed.page.document import document, joined, section, soft, table
-from wavebed.page.text import MISSING, figure
+from wavebed.page.plots import Chart, ChartLine, Scale, linear
+from wavebed.page.text import MISSING, figure, tick_text, ticks_between
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from markupsafe import Markup
+
+    from wavebed.league.recordings import LeagueRecording
 
 Rows = list[list[str]]
 DESIGN = (
@@ -19,16 +27,17 @@ DESIGN = (
     " the server in the namespace outside the emulator, the client in the one inside. They begin"
     f" {GATE_S:g} s after the recording began, in every emulator. wavebed in real time is measured the same way. In"
     " virtual time the workloads run in the guest: over a link of wavebed, over netem and tbf of its kernel, and"
-    " over a recording of light and heavy load."
+    " over a recording of light and heavy load. The guest has another kernel than this machine, and with it another TCP:"
+    " compare real with real time, and virtual with virtual."
 )
 CAPTIONS = {
     "download": "Download: Mbit/s delivered by CUBIC; mean difference of each second from the recording, percent",
     "rtt": "RTT under load: median, ms; difference from the live measurement, percent, where there is one,"
-    " else from the median of the other emulators",
-    "page": "Page load: Speed Index, ms; difference from the median of the other emulators, percent",
+    " else from the median of the others, real or virtual",
+    "page": "Page load: Speed Index, ms; difference from the median of the others, real or virtual, percent",
     "call": "Call, a voice stream of 50 packets a second: one-way delay p95, ms; difference from the same queue"
     " computed packet by packet, ms",
-    "video": "Video: mean bitrate, Mbit/s; difference from the median of the other emulators, percent",
+    "video": "Video: mean bitrate, Mbit/s; difference from the median of the others, real or virtual, percent",
     "cost": "Processor time of the emulator for each Gbit of the download, seconds",
 }
 _FIGURES = {
@@ -73,10 +82,11 @@ class League:
             result.figures[_FIGURES[application]]
             for name in self.settings.emulators
             if name != emulator
+            and EMULATORS[name].is_virtual == EMULATORS[emulator].is_virtual
             and (result := self.result(recording, name, application)) is not None
             and _FIGURES[application] in result.figures
         ]
-        middle = statistics.median(others) if len(others) > 1 else 0.0
+        middle = statistics.median(others) if others else 0.0
         return 100 * (found / middle - 1) if middle else None
 
     def cost(self, recording: str, emulator: str) -> float | None:
@@ -137,6 +147,33 @@ def _error(application: str, error: float) -> str:
     return f"{error:+.1f}{' ms' if application == 'call' else ' %'}".replace("-", "−")
 
 
+def _courses(league: League, recordings: Sequence[LeagueRecording]) -> list[Markup]:
+    """Return a chart of each recording: what it offers each second, and what each emulator delivered."""
+    charts = []
+    for recording in recordings:
+        start, end = GATE_S, GATE_S + league.settings.seconds
+        edges = [start + each for each in range(league.settings.seconds + 1)]
+        offered = [recording.offered_mbit(a, b) * SEGMENT_BYTES / PACKET_BYTES for a, b in pairwise(edges)]
+        lines = [ChartLine("recording", "ink", list(zip(edges[1:], offered, strict=True)), marks=False)]
+        for place, name in enumerate(league.settings.emulators):
+            result = league.result(recording.name, name, "download")
+            if result is None or not result.goodput:
+                continue
+            points = []
+            for a, b in pairwise(edges):
+                inside = [rate for at, rate in result.goodput if a < at <= b]
+                points += [(b, statistics.fmean(inside))] if inside else []
+            lines.append(ChartLine(EMULATORS[name].title, f"t{place}", points, marks=False))
+        if len(lines) > 1:
+            across = Scale(start, end, [(tick, tick_text(tick)) for tick in ticks_between(start, end)])
+            up = linear([0.0, *(y for line in lines for _, y in line.points)], about=4)
+            title = f"{recording.name}: delivered in each second"
+            charts.append(
+                Chart(title, "Mbit/s", "recording, s", across, up, lines, 160, read=False, upright=False).render()
+            )
+    return charts
+
+
 def text(league: League) -> str:
     """Return the tables in Markdown."""
     parts = []
@@ -151,8 +188,8 @@ def text(league: League) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def page(league: League) -> str:
-    """Return the page."""
+def page(league: League, recordings: Sequence[LeagueRecording] = ()) -> str:
+    """Return the page; `recordings` are drawn beside what was delivered."""
     settings = league.settings
     title = f"A league of {len(settings.emulators)} emulators over {len(settings.recordings)} recordings"
     parts = [section("design", title, soft(DESIGN))]
@@ -160,6 +197,7 @@ def page(league: League) -> str:
         parts.append(
             section(f"table-{place}", caption.split(":", 1)[0], soft(caption), table(caption, rows[0], rows[1:]))
         )
+    parts.append(section("courses", "Rates over time", *_courses(league, recordings)))
     parts.append(section("late", "Late machine", table("Trials", league.late()[0], league.late()[1:])))
     if len(reasons := league.reasons()) > 1:
         parts.append(section("reasons", "Not measured", table("Why", reasons[0], reasons[1:], texts=(1, 2, 3))))
