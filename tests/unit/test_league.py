@@ -100,8 +100,8 @@ def test_tc_gets_the_changes_of_the_rate_and_never_a_rate_of_zero() -> None:
 def test_the_exact_queue_serves_a_rate_outages_and_opportunities() -> None:
     assert served_s(rate(1), [0.0, 0.0, 1.0], 125) == pytest.approx([0.001, 0.002, 1.001])
     assert served_s(rate(1, 0), [0.9999, 1.5], 125) == pytest.approx([2.0009, 2.0019])
-    # An opportunity delivers what waits and fits; what comes later waits for the next one.
-    assert served_s(chances(10, 20, 30), [0.001, 0.002, 0.011, 0.02], 700) == pytest.approx([0.01, 0.01, 0.02, 0.02])
+    # An opportunity delivers what waits and fits, even parts; what comes at its time or later waits for the next one.
+    assert served_s(chances(10, 20, 30), [0.001, 0.002, 0.011, 0.02], 700) == pytest.approx([0.01, 0.01, 0.02, 0.03])
     assert served_s(chances(10, 20, 30), [0.001, 0.002, 0.003, 0.031], 700) == pytest.approx([0.01, 0.01, 0.02, 0.04])
 
 

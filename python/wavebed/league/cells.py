@@ -24,7 +24,7 @@ import numpy as np
 from msgspec import Struct
 
 from wavebed.errors import MachineError, UserError, WavebedError
-from wavebed.league.emulators import CELLREPLAY, EMULATORS, NETEM, path_file, path_tables, running
+from wavebed.league.emulators import CELLREPLAY, CONTROL, EMULATORS, NETEM, path_file, path_tables, running
 from wavebed.league.recordings import (
     PACKET_BYTES,
     SEGMENT_BYTES,
@@ -202,7 +202,10 @@ def outside_text(ends: Ends, run: str, seconds: int) -> str:
 def workloads(run: str, seconds: int, begun: str) -> str:
     """Return the ``[[workload]]`` tables of a run; `begun` is when they begin."""
     found = {
-        "load": [("bulk", f'duration = "{seconds}s"\n'), ("latency", f'duration = "{seconds}s"\n')],
+        "load": [
+            ("bulk", f'duration = "{seconds}s"\ncongestion-control = "{CONTROL}"\n'),
+            ("latency", f'duration = "{seconds}s"\n'),
+        ],
         "page": [("web", f'site = "{_SITE}"\n')],
         "call": [("voice", f'duration = "{seconds}s"\n')],
         "video": [("video", f'duration = "{2 * seconds}s"\nsegment = "2s"\nbuffer = "4s"\n')],
@@ -247,8 +250,8 @@ def netem_text(recording: LeagueRecording, until_s: float) -> str:
     # A guest takes minutes for single packets of a fast link.
     coalesce = 'coalesce = "off"\n' if peak_bps(recording.down) < _FAST_BPS else ""
     return (
-        f'[path]\n{coalesce}{hops}[path.edge]\nafter = "inside"\n[[workload]]\nkind = "command"\n'
-        f'name = "netem"\nclient = "edge"\nconfined = false\nlimit = "{until_s + 5:g}s"\nrun = {command}\n'
+        f'[path]\ncongestion-control = "{CONTROL}"\n{coalesce}{hops}[path.edge]\nafter = "inside"\n'
+        f'[[workload]]\nkind = "command"\nname = "netem"\nclient = "edge"\nconfined = false\nlimit = "{until_s + 5:g}s"\nrun = {command}\n'
     )
 
 
@@ -350,7 +353,7 @@ def _judged(
     goodput = series("bulk", "goodput")
     errors = {
         **_load_errors(recording, goodput, series("bulk", "rtt"), seconds),
-        **_call_errors(recording, series("voice", "one-way delay down")),
+        **_call_errors(recording, series("voice", "one-way delay down"), series("voice", "one-way delay up")),
     }
     pairs = tuple((round(at, 3), round(value, 4)) for at, value in zip(*goodput, strict=True))
     doubts = tuple(trial.reasons)
@@ -389,16 +392,21 @@ def _load_errors(recording: LeagueRecording, goodput: Points, rtt: Points, secon
     return found
 
 
-def _call_errors(recording: LeagueRecording, delays: Points) -> dict[str, float]:
-    """Compare delays of voice packets with the same queue, computed packet by packet."""
-    sent = delays[0]
-    if not sent:
+def _call_errors(recording: LeagueRecording, delays: Points, up_delays: Points) -> dict[str, float]:
+    """Compare delays of voice packets with the same queue, computed packet by packet.
+
+    A packet of the server answers one of the client, which arrived after its own delay.
+    """
+    up_ms = dict(zip(*up_delays, strict=True))
+    known = [(at + up_ms[at] / 1e3, delay) for at, delay in zip(*delays, strict=True) if at in up_ms]
+    if not known:
         return {}
+    sent = sorted(at for at, _ in known)
     left = served_s(recording.down, sent, _VOICE_BYTES)
     ideal = [1e3 * (out - at) + recording.delay_ms for out, at in zip(left, sent, strict=True)]
     found = {}
     for percent in (50, 95):
-        measured, exact = (float(np.percentile(each, percent)) for each in (delays[1], ideal))
+        measured, exact = (float(np.percentile(each, percent)) for each in ([delay for _, delay in known], ideal))
         found[f"delay p{percent} ms"] = measured
         found[f"exact delay p{percent} ms"] = exact
     return found

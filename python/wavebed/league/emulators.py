@@ -32,12 +32,14 @@ if TYPE_CHECKING:
 
 START_S = 20.0
 """Longest time from the start of an emulator to its client."""
+CONTROL = "cubic"
+"""Congestion control of both ends, whatever the machine has: CUBIC."""
 _MARK = "2147480000"
 """What the client's first program sleeps: by it the client's namespace is found."""
 _SERVER_MARK = ["iperf3", "-s", "-p", "65001"]
 """A server, as `wavebed shell` waits for the port of a program on the server."""
 _LOOK_EVERY_S = 0.05
-_PING = {"net.ipv4.ping_group_range": "0 2147483647"}
+_KERNEL = {"net.ipv4.ping_group_range": "0 2147483647", "net.ipv4.tcp_congestion_control": CONTROL}
 _NOBODY = "65534"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -136,7 +138,7 @@ def _wavebed(recording: LeagueRecording, folder: Path) -> str:
 
 def path_tables(recording: LeagueRecording, folder: Path) -> str:
     """Return the recording as ``[path]`` of a scenario."""
-    lines = ["[path]", f'delay = "{recording.delay_ms}ms"']
+    lines = ["[path]", f'congestion-control = "{CONTROL}"', f'delay = "{recording.delay_ms}ms"']
     for name, pattern, limit in (
         ("down", recording.down, recording.down_queue_bytes),
         ("up", recording.up, recording.up_queue_bytes),
@@ -254,7 +256,7 @@ def _set_kernel(emulator: Emulator, *ends: int) -> None:
     """Give the ends of others the kernel settings of a laboratory's hosts, and ping without privileges."""
     if emulator.name != WAVEBED:
         for pid in ends:
-            set_here = [f"{name}={value}" for name, value in {**DEFAULT_SYSCTLS, **_PING}.items()]
+            set_here = [f"{name}={value}" for name, value in {**DEFAULT_SYSCTLS, **_KERNEL}.items()]
             subprocess.run(
                 ["nsenter", "-t", str(pid), "-n", "sysctl", "-qw", *set_here], capture_output=True, check=False
             )

@@ -27,8 +27,7 @@ DESIGN = (
     " the server in the namespace outside the emulator, the client in the one inside. They begin"
     f" {GATE_S:g} s after the recording began, in every emulator. wavebed in real time is measured the same way. In"
     " virtual time the workloads run in the guest: over a link of wavebed, over netem and tbf of its kernel, and"
-    " over a recording of light and heavy load. The guest has another kernel than this machine, and with it another TCP:"
-    " compare real with real time, and virtual with virtual."
+    " over a recording of light and heavy load. The guest has another kernel than this machine, and so another TCP."
 )
 CAPTIONS = {
     "download": "Download: Mbit/s delivered by CUBIC; mean difference of each second from the recording, percent",

@@ -254,18 +254,22 @@ def served_s(pattern: Pattern, arrivals_s: Sequence[float], size_bytes: int) -> 
 
 
 def _by_opportunities(pattern: Pattern, arrivals_s: Sequence[float], size_bytes: int) -> list[float]:
+    """Serve by mahimahi's rules: a packet may be divided; what arrives at the time of an opportunity is too late."""
     assert pattern.size_bytes is not None, "the caller looked"
     left: list[float] = []
-    place, turn, room = 0, 0, 0
-    time_s = -1.0
+    place, turn, room, time_s = 0, 0, 0, -1.0
     for arrival in arrivals_s:
-        while room < size_bytes or time_s < arrival:
-            time_s = (float(pattern.index[place]) + turn * pattern.period) / NS_PER_S
-            room = int(pattern.size_bytes[place])
-            place += 1
-            if place == len(pattern):
-                place, turn = 0, turn + 1
-        room -= size_bytes
+        need = size_bytes
+        while need:
+            if not room or time_s <= arrival:
+                time_s = (float(pattern.index[place]) + turn * pattern.period) / NS_PER_S
+                room = int(pattern.size_bytes[place])
+                place += 1
+                if place == len(pattern):
+                    place, turn = 0, turn + 1
+            if time_s > arrival:
+                taken = min(need, room)
+                need, room = need - taken, room - taken
         left.append(time_s)
     return left
 

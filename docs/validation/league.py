@@ -1,0 +1,75 @@
+"""Write the tables and the picture of a league's folder into `recorded` and `pictures`.
+
+Usage: python docs/validation/league.py FOLDER
+
+FOLDER is from `wavebed league -o FOLDER`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from wavebed.league.cells import SETTINGS_FILE, LeagueSettings
+from wavebed.league.emulators import EMULATORS
+from wavebed.league.page import League, text
+from wavebed.page.charts import STYLES, picture
+from wavebed.result.machine import machine
+
+if TYPE_CHECKING:
+    from wavebed.page.charts import Axes
+
+HERE: Final = Path(__file__).parent
+PAGE: Final = HERE / "recorded" / "league.txt"
+PICTURE: Final = HERE / "pictures" / "league.svg"
+
+
+def short(name: str) -> str:
+    """Return the name of a recording that fits beside a picture."""
+    return "M2HO, 13 February, 1" if name.startswith("20230213-tcp-recv-1") else Path(name).stem
+
+
+def draw(league: League) -> None:
+    """Draw the share of each recording that every emulator delivered."""
+    recordings = league.settings.recordings
+
+    def shares(axes: Axes) -> None:
+        for place, emulator in enumerate(league.settings.emulators):
+            style, xs, ys = STYLES[place % len(STYLES)], [], []
+            for row, recording in enumerate(recordings):
+                result = league.result(recording, emulator, "download")
+                if result is not None and result.errors.get("offered Mbit/s"):
+                    xs.append(100 * result.errors["delivered Mbit/s"] / result.errors["offered Mbit/s"])
+                    ys.append(row + (place - 2.5) * 0.12)
+            axes.plot(
+                xs, ys, linestyle="none", marker=style.marker, color=style.colour, markersize=3.5,
+                label=EMULATORS[emulator].title,
+            )  # fmt: skip
+        axes.axvline(100, color="black", linewidth=0.6)
+        axes.set_yticks(range(len(recordings)), [short(name) for name in recordings], fontsize=6)
+        axes.invert_yaxis()
+        axes.set_xlabel("delivered, % of what the recording offers")
+        axes.legend(fontsize=5.5, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, frameon=False)
+
+    picture(shares, "Downloads over each recording", 3.4).save(PICTURE)
+
+
+def main() -> None:
+    """Write both."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    folder = parser.parse_args().folder
+    league = League(folder, msgspec.json.decode((folder / SETTINGS_FILE).read_bytes(), type=LeagueSettings))
+    facts = machine()
+    where = f"{facts['cores']} × {facts['processor']}, Linux {platform.release()}"
+    head = f"Tables that docs/validation/league.py writes. Machine: {where}."
+    PAGE.write_text(f"{head}\n\n{text(league)}", encoding="utf-8")
+    draw(league)
+
+
+if __name__ == "__main__":
+    main()
