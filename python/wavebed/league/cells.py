@@ -249,10 +249,9 @@ def netem_text(recording: LeagueRecording, until_s: float) -> str:
     command = json.dumps("; ".join(["set -e", *lines]))
     # A guest takes minutes for single packets of a fast link.
     coalesce = 'coalesce = "off"\n' if peak_bps(recording.down) < _FAST_BPS else ""
-    return (
-        f'[path]\ncongestion-control = "{CONTROL}"\n{coalesce}{hops}[path.edge]\nafter = "inside"\n'
-        f'[[workload]]\nkind = "command"\nname = "netem"\nclient = "edge"\nconfined = false\nlimit = "{until_s + 5:g}s"\nrun = {command}\n'
-    )
+    path = f'[path]\ncongestion-control = "{CONTROL}"\n{coalesce}{hops}[path.edge]\nafter = "inside"\n'
+    runs = f'client = "edge"\nconfined = false\nlimit = "{until_s + 5:g}s"\nrun = {command}\n'
+    return f'{path}[[workload]]\nkind = "command"\nname = "{NETEM}"\n{runs}'
 
 
 def _replayed(recording: LeagueRecording, inputs: Path, folder: Path) -> str:
