@@ -104,6 +104,9 @@ def test_a_download_through_the_engine_has_the_decoded_rate_of_its_channel() -> 
     quotients = [float(row[4].split(" ")[0]) for row in recorded("engine")]
     assert len(quotients) == len(OPERATORS)
     assert quotients == pytest.approx([0.96] * len(quotients), abs=0.04)
+    measured_mbps = [float(row[6]) for row in recorded("engine")]
+    middle_mbps = [float(row[7].split(", ")[1]) for row in recorded("engine")]
+    assert middle_mbps == pytest.approx(measured_mbps, rel=LIMIT)
 
 
 def test_no_operator_exceeds_the_formula_of_ts_38_306_in_more_than_two_seconds() -> None:
