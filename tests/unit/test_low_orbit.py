@@ -189,6 +189,7 @@ def test_a_file_is_an_access_wherever_a_scene_is_named(tmp_path: Path, capsys: p
     assert "all 2" in capsys.readouterr().out
     with pytest.raises(UserError, match="no radio scene"):
         load_scene("starlink-home")
+    assert not [name for name in wavebed.Scene.names() if name.startswith("starlink")]
 
 
 def test_the_text_of_an_access_is_read_as_the_same(tmp_path: Path) -> None:

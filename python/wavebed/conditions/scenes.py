@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from wavebed.conditions.condition import LOW_ORBIT
 from wavebed.conditions.lookup import load_scene, names
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class Scene:
 
     @staticmethod
     def names() -> tuple[str, ...]:
-        """Return the names of the scenes and conditions that come with the program."""
-        return (*names("scene"), *names("condition"))
+        """Return the names of the radio scenes, also in conditions, that come with the program."""
+        return (*names("scene"), *(name for name in names("condition") if not name.endswith(f"/{LOW_ORBIT}")))
 
     @property
     def title(self) -> str:
