@@ -37,8 +37,8 @@ class Option:
     Parameters
     ----------
     command : tuple of str
-        The command with its input; ``RUN``, ``TEST``, ``OTHER``, ``TRACE``, ``WALKS``, ``SCENE`` and
-        ``CONDITION`` stand for it.
+        The command with its input; ``RUN``, ``TEST``, ``OTHER``, ``TRACE``, ``WALKS``, ``SCENE``,
+        ``CONDITION`` and ``PAGE`` stand for it.
     name : str
         As typed.
     file : str
@@ -77,6 +77,7 @@ OPTIONS = [
     Option(("trace", "cut", "TRACE", "--to", "2s"), "-o", "out.csv", b"# wavebed pattern"),
     Option(("trace", "scale", "TRACE", "--time", "2"), "-o", "out.csv", b"# wavebed pattern"),
     Option(("trace", "plot", "TRACE"), "-o", "plot.html", b"<!doctype html>"),
+    Option(("site", "profile", "PAGE"), "-o", "page.json", b'{"page": '),
 ]
 ELSEWHERE = {
     ("record", "--output"),
@@ -132,6 +133,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for name, rate in (("slow", 3e5), ("fast", 9e5)):
         write_forward(base / name, record(device(name, rate)))
     (base / "trace.txt").write_text("0.5\t20\n1.0\t0\n2.5\t30\n3.0\t5\n")
+    (base / "page").mkdir()
+    (base / "page" / "index.html").write_text("<!doctype html><p>page")
     (base / "scenario.toml").write_text('[path]\nrate = "1mbit"\n[[workload]]\nkind = "download"\n')
     walks = base / "walks"
     walks.mkdir()
@@ -144,6 +147,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "WALKS": str(walks),
         "SCENE": "kau-e5g-1",
         "CONDITION": "lift/lte",
+        "PAGE": str(base / "page"),
         "SCENARIO": str(base / "scenario.toml"),
     }
 

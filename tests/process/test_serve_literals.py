@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import socket
@@ -115,3 +116,29 @@ def fields(command: list[str]) -> dict[str, str]:
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     pairs = (line.partition(": ") for line in done.stdout.splitlines() if ": " in line)
     return {key.lower(): value for key, _, value in pairs}
+
+
+@pytest.mark.parametrize("server", ["caddy", "nginx"])
+def test_a_compressed_site_is_sent_in_its_bytes_as_gzip(server: str, tmp_path: Path) -> None:
+    objects = [
+        {"object": 0, "type": "document", "bytes": 30_000, "gzip_bytes": 8000},
+        {"object": 1, "type": "script", "bytes": 9000, "gzip_bytes": 2500, "by": 0, "at_byte": 500},
+        {"object": 2, "type": "image", "bytes": 4000, "by": 0, "at_byte": 900},
+    ]
+    (tmp_path / "page.json").write_text(json.dumps({"page": "a page", "compressed": True, "objects": objects}))
+    built = load_site(str(tmp_path / "page.json"), tmp_path / "cache")
+    name = built.site.origins[0].name
+    certificate = make_certificate(tmp_path / "certificates", [name])
+    host = VirtualHost(name, "127.0.0.1", free_port(), built.folder / name, compressed=built.site.compressed)
+    base = [find("curl"), "-sS", "--cacert", str(certificate.file), "-H", "Accept-Encoding: gzip", "-D", "-"]
+    base += ["--connect-to", f"{name}:443:127.0.0.1:{host.port}", "-o"]
+    with serving(server, host, tmp_path, certificate):
+        for entry, given in zip(built.site.objects, objects, strict=True):
+            body = tmp_path / "body"
+            answer = fields([*base, str(body), f"https://{name}{entry.path}"])
+            coded = given["type"] != "image"
+            assert answer.get("content-encoding") == ("gzip" if coded else None)
+            assert answer["content-type"].partition(";")[0] == entry.content_type
+            assert len(body.read_bytes()) == given.get("gzip_bytes", 4000)
+            plain = gzip.decompress(body.read_bytes()) if coded else body.read_bytes()
+            assert len(plain) == given["bytes"]

@@ -100,7 +100,7 @@ def video(folder: Path) -> Video:
 def web(folder: Path) -> Web:
     workload = cast("Web", read_workload({"kind": "web", "site": "small", "protocol": "http/1.1", "tls": False}))
     origin = SimpleNamespace(name="www.small.example", folder="www")
-    site = SimpleNamespace(name="small", origins=[origin], objects=[], first="/")
+    site = SimpleNamespace(name="small", origins=[origin], objects=[], first="/", compressed=False)
     workload.built = cast("Any", SimpleNamespace(site=site, folder=folder, routes={}))
     workload.device = {}
     return workload

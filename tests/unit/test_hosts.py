@@ -528,7 +528,7 @@ def test_each_origin_of_a_page_has_a_port_of_its_own_and_keeps_its_name(
     monkeypatch.setattr(web_module, "start_web_server", serve)
     workload = cast("Web", read_workload({"kind": "web", "site": "small", "protocol": "h3"}))
     origins = [SimpleNamespace(name=f"{name}.example", folder=name) for name in ("www", "static")]
-    site = SimpleNamespace(name="small", origins=origins, objects=[], first="/")
+    site = SimpleNamespace(name="small", origins=origins, objects=[], first="/", compressed=False)
     workload.built = cast("Any", SimpleNamespace(site=site, folder=tmp_path, routes={}))
     workload.device = {}
     workload.certificate = cast("Any", SimpleNamespace(spki_sha256="x"))

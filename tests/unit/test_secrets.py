@@ -295,6 +295,7 @@ WITHOUT = {
     "report/build.py": "from records that are read without secrets",
     "forward/port.py": "a message to the peer, which needs the token",
     "workload": "content of a trial, and inputs of its programs",
+    "cli/site.py": "the structure of a page, which has no text of it",
     "remedy": "inputs of programs, which are removed",
     "run/resolve.py": "the map of a scene; networks go to the engine's check alone",
     "run/bundle.py": "records without secrets; a file that may hold one is left out",

@@ -17,7 +17,7 @@ from wavebed.config.problems import Problem, at, choose, described, one_of, unkn
 from wavebed.config.reader import Reader, reader
 from wavebed.config.table import Key, read_table, table
 from wavebed.errors import UserError
-from wavebed.foreign import MAX_TEXT_BYTES, noted_files, read_text, read_toml
+from wavebed.foreign import MAX_TEXT_BYTES, is_file, noted_files, read_text, read_toml
 from wavebed.path.model import DrawnStart, ScenePattern
 from wavebed.path.scenario import read_document
 from wavebed.result.model import CellPair, PrimaryRecord, comparisons, margin_text
@@ -572,8 +572,22 @@ class Campaign:
         return "start" if all(_has(ScenePattern, path) or _has(DrawnStart, path) for path in paths) else "host"
 
 
+def _with_sites(factor: Factor, folder: Path) -> Factor:
+    """Return a factor whose levels have the structure of their name in a folder, where it has one, as their site."""
+    levels = {}
+    for level, changes in factor.levels.items():
+        file = folder / f"{level}.json"
+        keys = {key for key in changes if key_parts(key)[-1] == "site"} if is_file(file) else set()
+        levels[level] = {**changes, **dict.fromkeys(keys, str(file.resolve()))}
+    return replace(factor, levels=levels)
+
+
 def read_campaign(
-    file: Path, *, blocks: int | None = None, only: Mapping[str, Sequence[str]] | None = None
+    file: Path,
+    *,
+    blocks: int | None = None,
+    only: Mapping[str, Sequence[str]] | None = None,
+    sites: Path | None = None,
 ) -> Campaign:
     """Read a campaign file.
 
@@ -583,6 +597,8 @@ def read_campaign(
         Number of blocks in place of that in the file.
     only : mapping, optional
         The part of it that is wanted: levels by factor. The baseline of the comparison is a part of every part.
+    sites : pathlib.Path, optional
+        Folder of structures of pages: ``NAME.json`` is the site of the level NAME of a factor of sites.
 
     Raises
     ------
@@ -599,6 +615,8 @@ def read_campaign(
             document = at("scenario", read_document, scenario)
             treatments = at("scenario", described_treatments, document)
             factors = factors_of(table.factor, treatments)
+            if sites is not None:
+                factors = tuple(_with_sites(factor, sites) for factor in factors)
             cells = tuple(cells_of(factors, table.exclude, AS_DESCRIBED))
             of = compared(factors, table.compare.factor, table.compare.baseline)
             primaries = _primaries(table.primary, factors, len(cells))

@@ -65,7 +65,7 @@ GROUPS = {
         "channel": "compute the capacity of a radio scene",
         "fit": "learn a channel from measured walks",
         "record": "record a real access, replay it, and judge the replay",
-        "site": "show the objects of a web site for the workload `web`",
+        "site": "show a web site, or profile the structure of a page",
         "schema": "print the JSON Schema of a file format",
         "mcp": "serve agents over the Model Context Protocol",
     },

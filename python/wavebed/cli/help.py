@@ -105,8 +105,12 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], tuple[str, str]]] = {
         ("record access.toml -o runs/access", "record a real access"),
         ("record access.toml --replay runs/access", "and replay it"),
     ),
-    "site": (("site info amazon", "a shipped web site"), ("site info page.toml --json", "")),
+    "site": (
+        ("site info amazon", "a shipped web site"),
+        ("site profile page.har -o page.json", "a page without its content"),
+    ),
     "site info": (("site info amazon", ""), ("site info page.toml --json", "")),
+    "site profile": (("site profile page.har -o page.json", ""), ("site profile Page.html --summary", "")),
     "forward": (
         ("forward --quick", "an emulated router"),
         ("forward --tx eth1 --rx eth2 --gateway 192.0.2.1", "a real one"),

@@ -64,6 +64,12 @@ def register_reproduce(subparsers: argparse._SubParsersAction[argparse.ArgumentP
     parser.add_argument(
         "--blocks", metavar="N", help="blocks of each campaign, in place of those in its file; with --resume also more"
     )
+    parser.add_argument(
+        "--sites",
+        metavar="FOLDER",
+        type=Path,
+        help="kau-e5g: structures of the pages, such as amazon.json, in place of summaries of them",
+    )
     add_time_options(parser)
     parser.add_argument("--seed", metavar="N", help="small-packets: of the order in each round (default: 1)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
@@ -85,8 +91,8 @@ def run_reproduce(args: argparse.Namespace) -> int:
     study = at("STUDY", lambda given: choose(given, ("small-packets", *STUDIES)), args.study)
     if study != "small-packets":
         return run_study_command(args)
-    if args.part is not None or args.blocks is not None or args.all:
-        raise UserError("--part, --blocks, --all: small-packets has none of them: leave them out")
+    if args.part is not None or args.blocks is not None or args.all or args.sites is not None:
+        raise UserError("--part, --blocks, --all, --sites: small-packets has none of them: leave them out")
     if args.time == "virtual":
         raise UserError("--virtual-time: small-packets measures how fast this machine computes: leave it out")
     require("forward", "the forwarding test")
@@ -215,7 +221,8 @@ def _begun(args: argparse.Namespace, folder: Path) -> BegunStudy:
     blocks = None if args.blocks is None else at("--blocks", number(1, MAX_TRIALS), args.blocks)
     if not args.resume:
         time = chosen_time(None, args.time or default_time("real"))
-        return BegunStudy(args.study, args.quick, tuple(args.part or ()), blocks, args.all, time)
+        sites = _sites(args.sites)
+        return BegunStudy(args.study, args.quick, tuple(args.part or ()), blocks, args.all, time, sites)
     begun = begun_in(folder, args.study)
     if args.time not in (None, begun.time):
         raise UserError(f"--{args.time}-time: {folder} was begun in {begun.time} time: leave it out")
@@ -223,9 +230,20 @@ def _begun(args: argparse.Namespace, folder: Path) -> BegunStudy:
         raise UserError(f"--quick: {folder} was begun without it: leave it out")
     if args.all and begun.quick:
         raise UserError(f"--all: {folder} was begun with --quick: run into a new folder")
+    if args.sites is not None and _sites(args.sites) != begun.sites:
+        raise UserError(f"--sites: {folder} was begun with {begun.sites or 'none'}: leave it out")
     return msgspec.structs.replace(
         begun,
         parts=() if args.all else tuple(args.part or begun.parts),
         blocks=begun.blocks if blocks is None else blocks,
         every_part=args.all or (begun.every_part and not args.part),
     )
+
+
+def _sites(folder: Path | None) -> str:
+    """Return the folder of structures; empty without one."""
+    if folder is None:
+        return ""
+    if not any(folder.glob("*.json")):
+        raise UserError(f"--sites: {folder}: has no structure of a page: name a folder with files such as amazon.json")
+    return str(folder.resolve())

@@ -1,11 +1,14 @@
-"""``wavebed site``: the objects of a web site."""
+"""``wavebed site``: the objects of a web site, and the structure of a page."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavebed.cli.outputs import print_json
 from wavebed.extras import require
+from wavebed.output import write_output
 from wavebed.printable import printable
 
 if TYPE_CHECKING:
@@ -14,22 +17,64 @@ if TYPE_CHECKING:
     from wavebed.workload.site import BuiltSite
 
 _DESCRIPTION = "Show the objects and bytes of a web site, by kind and by origin."
+_PROFILE = (
+    "Write the structure of a page: for each object its type, its size, its size as gzip, and where and how another"
+    " object refers to it. The structure has no content, no names and no addresses; hosts are numbers. It is a site:"
+    " `wavebed site info` and the workload `web` read it."
+)
 
 
 def register_site(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``wavebed site`` to the program's parser."""
-    parser = subparsers.add_parser("site", help=_DESCRIPTION, description=_DESCRIPTION)
+    about = "show a web site, or profile the structure of a page"
+    parser = subparsers.add_parser("site", help=about, description=f"{about.capitalize()}.")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     info = verbs.add_parser("info", help=_DESCRIPTION, description=_DESCRIPTION)
     info.add_argument(
         "site",
         metavar="SITE",
-        help="a specification (.toml), a recording (.har), a saved page (.html) or folder, or a shipped site, as cnn",
+        help="a specification (.toml), a structure (.json), a recording (.har), a saved page (.html) or folder, or a"
+        " shipped site, as cnn",
     )
     info.add_argument("--json", action="store_true", help="print one JSON object, the unit in each key")
+    about = "write the structure of a page, without its content and names"
+    profile = verbs.add_parser("profile", help=about, description=_PROFILE)
+    profile.add_argument("page", metavar="HAR|FOLDER", type=Path, help="a recording (.har), or a saved page")
+    profile.add_argument("--summary", action="store_true", help="sum objects up in groups: less detail to share")
+    profile.add_argument("-o", "--output", metavar="FILE", help="the file (default: standard output)")
 
 
 def run_site(args: argparse.Namespace) -> int:
+    """Show a site, or write the structure of a page.
+
+    Raises
+    ------
+    UserError
+        If there is no such site or page, or it is wrong.
+    """
+    return _run_profile(args) if args.verb == "profile" else _run_info(args)
+
+
+def _run_profile(args: argparse.Namespace) -> int:
+    require("web", "a web site", ("PIL", "fontTools", "matplotlib"))
+    from wavebed.workload.site.profile import profile, summary
+    from wavebed.workload.site.structure import plain_structure
+
+    structure = profile(args.page)
+    told = dict(summary(structure) if args.summary else plain_structure(structure))
+    rows = {key: value for key, value in told.items() if isinstance(value, list)}
+    top = {key: value for key, value in told.items() if key not in rows}
+    (key, listed), *_ = rows.items()
+    lines = ",\n".join(json.dumps(row) for row in listed)
+    text = f'{json.dumps(top)[:-1]}, "{key}": [\n{lines}\n]}}\n'
+    if args.output is None:
+        print(text, end="")
+    else:
+        write_output(args.output, text, "-o")
+    return 0
+
+
+def _run_info(args: argparse.Namespace) -> int:
     """Build the site if it has not been built, and show it.
 
     Raises

@@ -64,6 +64,10 @@ class StudyPart(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fiel
         Whether models of TCP's steady throughput are set beside ours.
     over_time : sequence of OverTime
         Series that are drawn.
+    processor : {"exact", "host"}
+        Model of the processor in virtual time.
+    slower : float
+        How many times slower than this machine's the processor ``host`` is.
     """
 
     name: str
@@ -79,6 +83,8 @@ class StudyPart(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fiel
     fitted: Mapping[str, Sequence[str]] = {}
     models: bool = False
     over_time: Sequence[OverTime] = ()
+    processor: Literal["exact", "host"] = "exact"
+    slower: float = 1.0
 
 
 class Hypothesis(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -46,12 +47,11 @@ from wavebed.result.names import RUN_FILE, SPEC_FILE, TRIALS_FOLDER
 from wavebed.run.executor.guests import Guests
 from wavebed.run.folder import in_virtual_time
 from wavebed.run.times import guest_bytes_of, with_time
-from wavebed.spec.trial import load_spec
+from wavebed.spec.trial import NamespacesLab, load_spec
 from wavebed.store.disk import make_new
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from wavebed.campaign.read import Campaign
     from wavebed.campaign.results import CampaignResults
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from wavebed.reproduce.judge import Beside, Steady
     from wavebed.reproduce.studies import Study, StudyPart
     from wavebed.run.progress import Live
+    from wavebed.run.scenario import Plan
 
 _GOODPUT = "goodput"
 _HEAD = ("loss, %", "round trip, ms", "flows", "Mathis", "CUBIC", "PFTK", "BBR")
@@ -236,6 +237,8 @@ class BegunStudy(msgspec.Struct, frozen=True):
         Whether all parts run, with the blocks of their campaigns.
     time : str
         Of all trials.
+    sites : str
+        Folder of structures of pages, in place of the shipped sites of the same names; empty: none.
     """
 
     study: str
@@ -244,6 +247,7 @@ class BegunStudy(msgspec.Struct, frozen=True):
     blocks: int | None = None
     every_part: bool = False
     time: Literal["real", "virtual"] = "real"
+    sites: str = ""
 
 
 @dataclass(frozen=True)
@@ -319,8 +323,25 @@ def campaigns_of(begun: BegunStudy) -> list[tuple[StudyPart, Campaign]]:
     named = [part for part in parts.values() if not begun.parts or part.name in begun.parts]
     if not begun.parts:
         named = [part for part in named if _blocks(begun, part) != 0]
-    read = [(part, read_campaign(campaign_file(part.campaign), blocks=_blocks(begun, part))) for part in named]
-    return [(part, replace(campaign, plan=with_time(campaign.plan, begun.time))) for part, campaign in read]
+    sites = Path(begun.sites) if begun.sites else None
+    read = [
+        (part, read_campaign(campaign_file(part.campaign), blocks=_blocks(begun, part), sites=sites)) for part in named
+    ]
+    return [(part, replace(campaign, plan=_timed(campaign.plan, begun.time, part))) for part, campaign in read]
+
+
+def _timed(plan: Plan, time: Literal["real", "virtual"], part: StudyPart) -> Plan:
+    """Return a plan with its time; in virtual time, with the part's model of the processor."""
+    if time == "real" or part.processor == "exact":
+        return with_time(plan, time)
+    plan = with_time(plan, time, processor=part.processor)
+    treatments = [
+        replace(each, lab=msgspec.structs.replace(each.lab, slower=part.slower))
+        if isinstance(each.lab, NamespacesLab)
+        else each
+        for each in plan.treatments
+    ]
+    return replace(plan, treatments=tuple(treatments), overrides={**plan.overrides, "lab.slower": part.slower})
 
 
 def _blocks(begun: BegunStudy, part: StudyPart) -> int | None:

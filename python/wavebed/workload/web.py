@@ -271,7 +271,8 @@ class _WebSession(Session):
         built = self._workload.built
         folder = next(origin.folder for origin in built.site.origins if origin.name == name)
         routes = built.routes.get(name, {})
-        return VirtualHost(name, address, port, built.folder / folder, headers=_HEADERS, routes=routes)
+        root = built.folder / folder
+        return VirtualHost(name, address, port, root, _HEADERS, routes, compressed=built.site.compressed)
 
     def _settings(self, places: Mapping[str, str]) -> dict[str, Json]:
         workload = self._workload

@@ -46,6 +46,8 @@ class VirtualHost:
         Fields added to every answer, whatever its status.
     routes : mapping
         The answer to each request by its path with query; without any, every file is found under its path.
+    compressed : bool
+        Whether a file is sent as gzip where one with ``.gz`` at the end of its name is beside it.
     """
 
     name: str
@@ -54,6 +56,7 @@ class VirtualHost:
     root: Path
     headers: Mapping[str, str] = field(default_factory=dict)
     routes: Mapping[str, SiteObject] = field(default_factory=dict)
+    compressed: bool = False
 
 
 class RunningServer:

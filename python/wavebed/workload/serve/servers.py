@@ -158,6 +158,11 @@ def start_caddy(host: Host, hosts: Sequence[VirtualHost], folder: Path, certific
     return server
 
 
+def _caddy_files(host: VirtualHost) -> dict[str, Json]:
+    found: dict[str, Json] = {"handler": "file_server", "root": caddy_literal(str(host.root))}
+    return {**found, "precompressed": {"gzip": {}}, "precompressed_order": ["gzip"]} if host.compressed else found
+
+
 def caddy_configuration(hosts: Sequence[VirtualHost], folder: Path, certificate: Certificate) -> dict[str, Json]:
     """Return the configuration of a Caddy without administration, authorities or redirections, in one folder."""
     listeners = sorted({(each.address, each.port) for each in hosts})
@@ -172,11 +177,7 @@ def caddy_configuration(hosts: Sequence[VirtualHost], folder: Path, certificate:
                         "handler": "headers",
                         "response": {"set": {name: [caddy_literal(value)] for name, value in each.headers.items()}},
                     },
-                    *(
-                        caddy_handlers(each)
-                        if each.routes
-                        else [{"handler": "file_server", "root": caddy_literal(str(each.root))}]
-                    ),
+                    *(caddy_handlers(each) if each.routes else [_caddy_files(each)]),
                 ],
                 "terminal": True,
             }
@@ -299,6 +300,7 @@ def _server(host: VirtualHost, variable: str, certificate: Certificate | None, *
             "        ssl_protocols TLSv1.2 TLSv1.3;",
         ]
     lines += [f"        server_name {nginx_word(host.name)};", f"        root {nginx_literal(host.root)};"]
+    lines += ["        gzip_static always;"] * host.compressed
     lines += [f"        add_header {name} {nginx_literal(value)} always;" for name, value in host.headers.items()]
     if host.routes:
         lines.append(nginx_locations(variable, host))

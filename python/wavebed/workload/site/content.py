@@ -125,7 +125,7 @@ def font(size_bytes: int, index: int, source: random.Random) -> bytes:
 
 
 _JPEG_QUALITY = 80
-_JPEG_BYTES_PER_PIXEL = 0.33
+JPEG_BYTES_PER_PIXEL = 0.33
 """Of the pictures below at that quality; measured. Only the first guess depends on it."""
 _PNG_BYTES_PER_PIXEL = 0.6
 _MOST_SIDE = 4000
@@ -196,7 +196,7 @@ def jpeg(size_bytes: int, aspect: float, source: random.Random) -> bytes:
 
     What the picture leaves of the size, a few hundredths, is in comment segments behind the first marker.
     """
-    width, height = _sides(size_bytes - 600, _JPEG_BYTES_PER_PIXEL, aspect)
+    width, height = _sides(size_bytes - 600, JPEG_BYTES_PER_PIXEL, aspect)
     data = _cut_to(size_bytes, _pixels(width, height, source), 4, is_jpeg=True)
     left = size_bytes - len(data)
     assert left >= 0, "the specification has been checked"

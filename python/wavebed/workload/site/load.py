@@ -138,7 +138,9 @@ def _held_bytes() -> int:
     return 0
 
 
-_SHIPPED = re.compile(r"(?:(?:scenarios/)?sites/)?([A-Za-z0-9._-]+?)(?:\.toml)?", re.ASCII)
+_SHIPPED = re.compile(r"(?:(?:scenarios/)?sites/)?([A-Za-z0-9._-]+?)(\.toml|\.json)?", re.ASCII)
+_SITE_FILES = (".toml", ".json")
+"""Endings of shipped sites: specifications and structures."""
 _MANIFEST = ".site.json"  # no host is called like this
 _FORMAT = 3
 IMPORT_LIMIT_S = 10.0
@@ -151,7 +153,7 @@ def _shipped_folder() -> Path:
 
 def shipped_sites() -> tuple[str, ...]:
     """Return the names of the sites that come with the program."""
-    return tuple(sorted(file.stem for file in _shipped_folder().glob("*.toml")))
+    return tuple(sorted(file.stem for file in _shipped_folder().iterdir() if file.suffix in _SITE_FILES))
 
 
 def load_site(name_or_file: str, cache: Path) -> BuiltSite:
@@ -160,8 +162,9 @@ def load_site(name_or_file: str, cache: Path) -> BuiltSite:
     Parameters
     ----------
     name_or_file : str
-        A specification (``.toml``); a recording (``.har``); a saved page (``.html``, ``.htm``) with its folder; a
-        folder with an ``index.html``; or if there is no such file the name of a shipped site such as ``cnn``.
+        A specification (``.toml``); a structure (``.json``); a recording (``.har``); a saved page (``.html``,
+        ``.htm``) with its folder; a folder with an ``index.html``; or if there is no such file the name of a shipped
+        site such as ``cnn``.
     cache : pathlib.Path
         The cache; sites go to ``sites`` in it.
 
@@ -177,6 +180,8 @@ def load_site(name_or_file: str, cache: Path) -> BuiltSite:
     try:
         if ending == ".har":
             key, builder = _of_har(file)
+        elif ending == ".json":
+            key, builder = _of_structure(file)
         elif is_page(file):
             key, builder = _of_page(file)
         else:
@@ -212,12 +217,23 @@ def find_site(name_or_file: str) -> Path:
     file = Path(name_or_file)
     name = _SHIPPED.fullmatch(name_or_file)
     if not is_there(file) and name is not None:
-        inner = _shipped_folder() / f"{name[1]}.toml"
-        if is_file(inner):
-            return inner
+        for ending in (name[2],) if name[2] else _SITE_FILES:
+            inner = _shipped_folder() / f"{name[1]}{ending}"
+            if is_file(inner):
+                return inner
         if not file.suffix:
             raise UserError(f"{file}: no such file or site: {one_of(str(file), shipped_sites())}")
     return file
+
+
+def _of_structure(file: Path) -> tuple[str, Builder]:
+    from wavebed.workload.site.build import builder_version
+    from wavebed.workload.site.structure import read_structure
+    from wavebed.workload.site.structured import StructuredSite
+
+    structure = read_structure(file)
+    key = _digest(builder_version(), repr(structure))
+    return key, lambda folder: _fill(folder, StructuredSite(structure).build(folder))
 
 
 def _of_spec(file: Path) -> tuple[str, Builder]:

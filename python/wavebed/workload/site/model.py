@@ -101,6 +101,8 @@ class Site:
     recorded : bool
         Whether requests are answered by `objects` only, by the exact path with query. Otherwise every file is found
         under its path, and its type by the end of its name.
+    compressed : bool
+        Whether text is sent as gzip: beside each such file is one with ``.gz`` at the end of its name.
     """
 
     name: str
@@ -112,6 +114,7 @@ class Site:
     scheme: Scheme = "any"
     notes: tuple[str, ...] = ()
     recorded: bool = False
+    compressed: bool = False
 
     @property
     def bytes(self) -> int:

@@ -8,6 +8,7 @@ from importlib import resources
 from wavebed.config.table import markdown_table
 from wavebed.output import write_output
 from wavebed.workload.site.spec import MINIMUM_BYTES, MINIMUM_JPEG_BYTES, GroupTable, SiteTable
+from wavebed.workload.site.structure import StructureGroup, StructureObject, StructureTable
 
 
 def reference_page() -> str:
@@ -18,6 +19,9 @@ def reference_page() -> str:
     parts = {
         "site keys": markdown_table(SiteTable),
         "group keys": markdown_table(GroupTable),
+        "structure keys": markdown_table(StructureTable),
+        "structure objects": markdown_table(StructureObject),
+        "structure groups": markdown_table(StructureGroup),
         "minimum": ", ".join(f"{kind} {size} bytes" for kind, size in least.items()),
     }
     for name, part in parts.items():
