@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from wavebed.channel.low_orbit import (
     to_pattern,
 )
 from wavebed.cli import main
-from wavebed.conditions.lookup import find_low_orbit, load_scene
+from wavebed.conditions.lookup import find, find_low_orbit, load_scene
 from wavebed.errors import UserError
 from wavebed.fit.judge import runs_below
 from wavebed.fit.low_orbit import NETWORK, DriveTest, learn_access, phase_of, read_drives
@@ -190,6 +191,16 @@ def test_a_file_is_an_access_wherever_a_scene_is_named(tmp_path: Path, capsys: p
     with pytest.raises(UserError, match="no radio scene"):
         load_scene("starlink-home")
     assert not [name for name in wavebed.Scene.names() if name.startswith("starlink")]
+
+
+def test_packets_meet_loss_then_the_queue_then_the_delay_of_one_pattern() -> None:
+    path = wavebed.Path.of(**find("starlink-home").options)
+    hop = json.loads(json.dumps(path.laboratory()))["network"]["legs"][0]["hops"][0]
+    for direction in ("down", "up"):
+        stages = hop[direction]
+        assert [each["stage"] for each in stages] == ["loss", "bottleneck", "delay"]
+        files = {stages[0]["model"]["file"], stages[1]["rate"]["file"], stages[2]["delay"]["file"]}
+        assert len(files) == 1
 
 
 def test_the_text_of_an_access_is_read_as_the_same(tmp_path: Path) -> None:
