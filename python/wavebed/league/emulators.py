@@ -159,14 +159,14 @@ def path_file(recording: LeagueRecording, folder: Path) -> Path:
 _MAHIMAHI_RECIPE = "build it by docs/validation/league.md (GPL-3.0, not shipped)"
 _RATTAN_RECIPE = "cargo install rattan --version 0.1.1 --locked"
 MAHIMAHI, RATTAN, WAVEBED = "mahimahi", "rattan", "wavebed"
-WAVEBED_VIRTUAL, NETEM, CELLREPLAY = "wavebed-virtual", "netem", "cellreplay-method"
+VIRTUAL, NETEM, CELLREPLAY = "wavebed-virtual", "netem", "cellreplay-method"
 EMULATORS = {
     each.name: each
     for each in (
         Emulator(MAHIMAHI, "mahimahi", ("mm-link", "mm-delay"), _MAHIMAHI_RECIPE, _mahimahi, "MAHIMAHI_BASE"),
         Emulator(RATTAN, "Rattan", ("rattan",), _RATTAN_RECIPE, _rattan, "RATTAN_BASE"),
         Emulator(WAVEBED, "wavebed", ("iperf3",), "", _wavebed, "WAVEBED_SERVER"),
-        Emulator(WAVEBED_VIRTUAL, "wavebed, virtual time"),
+        Emulator(VIRTUAL, "wavebed, virtual time"),
         Emulator(NETEM, "netem and tbf, guest kernel"),
         Emulator(CELLREPLAY, "CellReplay's method in our engine"),
     )
