@@ -208,6 +208,27 @@ def test_a_split_bearer_has_a_leg_of_the_preset_of_its_fallback_carrier() -> Non
     assert infinite.up_threshold_bytes is None
 
 
+def test_a_split_bearer_waits_longer_for_a_gap_unless_the_scenario_says_how_long() -> None:
+    timers = {
+        name: (settings.down.reordering, settings.up.reordering)
+        for name, settings in {
+            "switched": radio(fallback="lte"),
+            "split": radio(fallback="lte", bearer="split"),
+            "given": radio(fallback="lte", bearer="split", reordering="100ms"),
+            "off": radio(fallback="lte", bearer="split", reordering="off"),
+            "before": change_settings(radio(fallback="lte", reordering="80ms"), {"bearer": "split"}, "radio"),
+        }.items()
+        if isinstance(settings, RadioSettings)
+    }
+    assert timers == {
+        "switched": (Reordering(100_000_000),) * 2,
+        "split": (Reordering(500_000_000),) * 2,
+        "given": (Reordering(100_000_000),) * 2,
+        "off": (None, None),
+        "before": (Reordering(80_000_000),) * 2,
+    }
+
+
 def test_a_device_limits_packets_in_one_or_both_directions() -> None:
     limit = ue_limit({"packets-per-second": 60_000, "up-packets-per-second": 20_000, "queue": "droptail:50p"})
     down, up = (ue_limit_stage(limit, direction) for direction in ("down", "up"))

@@ -19,6 +19,7 @@ from wavebed.radio.presets import (
     PRESETS,
     SLEEP,
     SPECIAL_SYMBOLS,
+    SPLIT_REORDERING_NS,
     UE_QUEUE,
     MacSettings,
     RadioSettings,
@@ -192,7 +193,7 @@ def _change_radio(base: RadioSettings, table: object) -> RadioSettings:
     changed = replace(changed, connection=_connection(changed, given))
     if given.bler is not None:
         changed = replace(changed, bler=given.bler)
-    changed = _bearer(changed, given)
+    changed = _bearer(changed, origin, given)
     if isinstance(given.aggregation, str):
         changed = replace(changed, aggregation=None)
     elif given.aggregation is not None:
@@ -201,7 +202,7 @@ def _change_radio(base: RadioSettings, table: object) -> RadioSettings:
     return changed
 
 
-def _bearer(base: RadioSettings, given: RadioTable) -> RadioSettings:
+def _bearer(base: RadioSettings, origin: RadioSettings, given: RadioTable) -> RadioSettings:
     changed = _with(base, given, "bearer")
     if changed.bearer == "switched":
         if given.up_split_threshold is not None:
@@ -209,10 +210,19 @@ def _bearer(base: RadioSettings, given: RadioTable) -> RadioSettings:
         return changed
     if changed.fallback is None:
         raise Problem('is split, and there is no second carrier: add fallback = "lte", or write switched', "bearer")
+    if given.bearer == "split" and given.reordering is None:
+        changed = replace(changed, down=_patient(changed.down, origin.down), up=_patient(changed.up, origin.up))
     if given.up_split_threshold is None:
         return changed
     infinite = given.up_split_threshold == "infinity"
     return replace(changed, up_threshold_bytes=None if infinite else given.up_split_threshold)
+
+
+def _patient(base: DirectionSettings, origin: DirectionSettings) -> DirectionSettings:
+    """Return a direction that waits through an interruption of one leg, if it has the timer of its preset."""
+    if base.reordering != origin.reordering or base.reordering is None or base.reordering.timer_ns is None:
+        return base
+    return replace(base, reordering=Reordering(SPLIT_REORDERING_NS))
 
 
 def check_frame(frame: str, symbols_of_s: tuple[int, int, int]) -> None:
