@@ -266,6 +266,15 @@ def test_the_length_of_a_handover_is_drawn_by_the_seed():
     assert [share(realise(two, seed=seed), "handover") * 4.0 for seed in seeds] == lengths
 
 
+def test_handovers_of_the_anchor_interrupt_a_kept_cell():
+    timers = Timers(anchor_every_s=0.5, anchor_s=(0.1,))
+    scene = replace(SCENE, fallback=LTE, timers=timers, duration_s=4.0)
+    gaps = [share(got, "handover") * 4.0 for got in ensemble(scene, seeds=range(1, 31))]
+    assert np.mean(gaps) == pytest.approx(4.0 / 0.5 * 0.1 / (1 + 0.1 / 0.5), rel=0.2)
+    assert share(realise(scene, seed=7), "handover") * 4.0 == gaps[6]
+    assert share(realise(replace(scene, timers=Timers()), seed=7), "handover") == 0.0
+
+
 def test_drawn_los_differs_between_seeds_and_has_intervals_of_its_own():
     far = replace(DRAWN, ue=replace(DRAWN.ue, trajectory=Trajectory((0.0, 4.0), ((60.0, 0.0, 1.5), (60.0, 99.0, 1.5)))))
     several = list(ensemble(far, seeds=range(20)))

@@ -13,6 +13,7 @@ from wavebed.channel.serving import (
     follow,
     follow_sectors,
     indications,
+    interrupted,
     length_s,
     running_mean_db,
     sweep_s,
@@ -203,3 +204,22 @@ def test_the_length_of_a_handover_is_drawn_from_its_distribution():
     assert length_s((0.04, 0.1, 0.4), 0.0) == 0.04
     assert length_s((0.04, 0.1, 0.4), 1.0) == 0.4
     assert length_s((0.05,), 0.7) == 0.05
+
+
+def test_interruptions_stand_where_the_link_is_well_and_end_with_its_next_failure():
+    well, away, lost = ServingLink.CONNECTED, ServingLink.FALLBACK, ServingLink.OUTAGE
+    phases = (Phase(0, well, 0, 0), Phase(5, well, 0, 1), Phase(8, lost, 0, 1), Phase(9, away, 0, 1))
+    gap = ServingLink.HANDOVER
+    assert interrupted(phases, []) == phases
+    assert interrupted(phases, [(2.0, 2.1)]) == (
+        phases[0],
+        Phase(2.0, gap, 0, 0),
+        Phase(2.1, well, 0, 0),
+        *phases[1:],
+    )
+    over_a_beam = interrupted(phases, [(4.95, 5.05)])
+    assert over_a_beam[:3] == (phases[0], Phase(4.95, gap, 0, 0), Phase(5.05, well, 0, 1))
+    assert interrupted(phases, [(7.9, 8.2)]) == (*phases[:2], Phase(7.9, gap, 0, 1), *phases[2:])
+    assert interrupted(phases, [(8.5, 8.6), (9.5, 9.6)]) == phases, "nothing carries data there, or LTE does"
+    twice = interrupted(phases, [(2.0, 3.0), (2.5, 3.5)])
+    assert twice == interrupted(phases, [(2.0, 3.0)]), "one within another is left out"

@@ -22,7 +22,7 @@ from wavebed.channel.beams import panels_seen
 from wavebed.channel.propagation.antenna import angles_deg
 from wavebed.channel.propagation.correlated import generator
 from wavebed.channel.realisation import FallbackCarrier, Realisation
-from wavebed.channel.serving import Phase, ServingLink, follow, follow_sectors, sweep_s
+from wavebed.channel.serving import Phase, ServingLink, follow, follow_sectors, interrupted, length_s, sweep_s
 from wavebed.channel.signal import Beam, fading, signal, unobstructed_db, uplink_offset_db
 from wavebed.channel.transport_formats import FIRST_DATA_MCS, waterfall
 from wavebed.pattern.model import STATES
@@ -235,7 +235,21 @@ def _cells(scene: SceneModel, sinr_db: Floats, level_db: Floats, period_s: float
         return float(generator(seed, f"interruption {period}{scene.ue.stream}").random())
 
     falls_back = scene.fallback is not None
-    return follow(sinr_db, timers, level_db=level_db, falls_back=falls_back, setup_s=setup_s, draw=draw)
+    phases = follow(sinr_db, timers, level_db=level_db, falls_back=falls_back, setup_s=setup_s, draw=draw)
+    return interrupted(phases, anchor_gaps(scene, seed)) if timers.anchor_every_s is not None else phases
+
+
+def anchor_gaps(scene: SceneModel, seed: int) -> list[tuple[float, float]]:
+    """Return begin and end of the handovers of the LTE anchor, seconds: a Poisson process."""
+    every_s = scene.timers.anchor_every_s
+    assert every_s is not None, "only a scene with anchor-every has them"
+    waits, lengths = (generator(seed, f"{what} of anchor{scene.ue.stream}") for what in ("waits", "lengths"))
+    gaps: list[tuple[float, float]] = []
+    begin_s = waits.exponential(every_s)
+    while begin_s < scene.duration_s:
+        gaps.append((begin_s, begin_s + length_s(scene.timers.anchor_s, lengths.random())))
+        begin_s += waits.exponential(every_s)
+    return gaps
 
 
 def _sectors(scene: SceneModel, sinr_db: Floats, period_s: float) -> tuple[Phase, ...]:

@@ -6,7 +6,7 @@ N311); beam failure detection follows TS 38.133 8.5 and TS 38.321 5.17.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
@@ -402,6 +402,33 @@ class _Connection:
         if now_s - self.good_since_s >= self.timers.return_hysteresis_s - 1e-9:
             self.station, self.beam = station, beam
             self._pass(now_s, ServingLink.HANDOVER, self._length_s(self.timers.return_s, k), ServingLink.CONNECTED)
+
+
+def interrupted(phases: Sequence[Phase], gaps: Sequence[tuple[float, float]]) -> tuple[Phase, ...]:
+    """Interrupt a connection where it is well; the phases go on meanwhile, and another interruption ends a gap.
+
+    Parameters
+    ----------
+    phases : sequence of Phase
+        In order.
+    gaps : sequence of (float, float)
+        Begin and end of each interruption, seconds, in order; one that begins in another one is left out.
+    """
+    found = list(phases)
+    for begin_s, end_s in gaps:
+        place = bisect_right(found, begin_s, key=lambda phase: phase.start_s) - 1
+        if place < 0 or found[place].link is not ServingLink.CONNECTED:
+            continue
+        last = place
+        while last + 1 < len(found) and found[last + 1].start_s < end_s:
+            last += 1
+            if found[last].link is not ServingLink.CONNECTED:
+                break
+        else:
+            found.insert(last + 1, found[last]._replace(start_s=end_s))
+            last += 1
+        found[place + 1 : last] = [found[place]._replace(start_s=begin_s, link=ServingLink.HANDOVER)]
+    return tuple(found)
 
 
 BEACON_S = 0.1024

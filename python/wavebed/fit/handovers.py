@@ -507,7 +507,7 @@ class LearnedHandovers:
         return lengths_of(self.effects)
 
     def as_toml(self) -> str:
-        """Return the timers of a scene: an NR cell is changed, released to LTE, and added again."""
+        """Return the timers of a scene."""
         lines = [f"# Interruptions by handovers, learned by wavebed fit from {self.source}.", "[timers]"]
         for kind, key in TIMERS.items():
             if kind in self.lengths:
@@ -515,6 +515,10 @@ class LearnedHandovers:
                 count = sum(one.event.kind == kind for one in self.effects)
                 what = f"{count} events" if count >= LEAST_OWN else f"{count} events are too few: all kinds"
                 lines += [f"# {KINDS[kind]}: {what}; percentiles 0, 10, … 100", f"{key} = [{times}]"]
+        count = sum(event.kind == "lte" for each in self.recordings for event in each.events)
+        if count:
+            every_s = sum(float(each.received.at_s[-1]) for each in self.recordings) / count
+            lines.append(f'anchor-every = "{every_s:.0f}s"')
         return "\n".join([*lines, ""])
 
     def as_text(self) -> str:
@@ -564,9 +568,8 @@ class LearnedHandovers:
         }
 
 
-TIMERS: Final = {"scg": "handover", "release": "fallback", "addition": "return"}
-"""The key of a scene's timers for a kind. An LTE handover that keeps the NR cell has none: a scene has one LTE
-station."""
+TIMERS: Final = {"scg": "handover", "release": "fallback", "addition": "return", "lte": "anchor"}
+"""The key of a scene's timers for a kind."""
 
 
 def learn_handovers(folders: Sequence[Path]) -> LearnedHandovers:

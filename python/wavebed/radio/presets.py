@@ -126,7 +126,7 @@ GRANT_LOSSES: Final = GrantLosses(
 """The values of ``losses = "on"`` of grants."""
 
 SPLIT_REORDERING_NS: Final = 500 * _MS
-"""t-Reordering of a split bearer, a value of TS 38.331: changes of the NR cell interrupted TCP for up to 404 ms, and the
+"""t-Reordering of a split bearer, a value of TS 38.331: changes of the NR cell took up to 404 ms, and the
 median one lost nothing (docs/validation/handovers.md)."""
 SPLIT_TARGET_NS: Final = 10 * _MS
 """What may wait in a leg of a split bearer: an assumption. TS 38.425 leaves the desired buffer size to the nodes; it is

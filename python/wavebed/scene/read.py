@@ -545,7 +545,7 @@ def _scene(document: dict[str, object], file: Path) -> SceneModel:
         nlos_offset_db=table.nlos_offset_db,
         shadowing=table.shadowing,
         fallback=fallback,
-        timers=at("timers", _checked_timers, table.timers),
+        timers=at("timers", lambda timers: _checked_timers(timers, table), table.timers),
         reference=table.reference,
         radio=read_radio(table.radio, carrier, fallback),
         ue_limit=read_ue_limit(table.ue_limit),
@@ -723,7 +723,9 @@ def _fallback(table: SceneFallbackTable) -> Fallback:
     return Fallback(carrier, at("base-station", _base_station, table.base_station), table.propagation, table.cell_load)
 
 
-def _checked_timers(timers: Timers) -> Timers:
+def _checked_timers(timers: Timers, table: SceneTable) -> Timers:
+    if timers.anchor_every_s is not None and table.fallback is None:
+        raise Problem("needs an LTE carrier: add [fallback], or leave it out", "anchor-every")
     if timers.in_sync_db < timers.out_of_sync_db:
         raise Problem("is below out-of-sync: write the same or more", "in-sync")
     return timers

@@ -493,6 +493,17 @@ class Timers(Struct, frozen=True):
         tuple[float, ...], Key(values.lengths, "interruption when the link moves to the fallback carrier")
     ] = (0.07,)
     return_s: Annotated[tuple[float, ...], Key(values.lengths, "interruption when it comes back")] = (0.076,)
+    anchor_every_s: Annotated[
+        float | None,
+        Key(
+            seconds(0.1),
+            "mean time between handovers of the LTE anchor, which interrupt a kept NR cell; with `[fallback]`",
+            absent="none",
+        ),
+    ] = None
+    anchor_s: Annotated[tuple[float, ...], Key(values.lengths, "interruption of such a handover (measured median)")] = (
+        0.108,
+    )
     return_hysteresis_s: Annotated[float, Key(seconds(), "how long the carrier must be good before")] = 0.32
 
 
