@@ -10,7 +10,7 @@ import pytest
 
 from wavebed.errors import MachineError
 from wavebed.league.cells import LeagueCell, LeagueSettings, begin, run_cell
-from wavebed.league.emulators import EMULATORS, NETEM, RATTAN, WAVEBED_VIRTUAL, running
+from wavebed.league.emulators import EMULATORS, NETEM, RATTAN, VIRTUAL, running
 from wavebed.league.recordings import find
 
 pytestmark = pytest.mark.timeout(1800)
@@ -62,7 +62,7 @@ def test_an_emulator_that_ends_at_once_is_reported_with_its_last_line(
 def test_a_call_in_the_guest_has_the_delays_of_the_exact_queue(kernel: Path, tmp_path: Path) -> None:
     assert kernel.is_dir()
     recording = find("1mbit")
-    settings = LeagueSettings((recording.name,), (WAVEBED_VIRTUAL, NETEM), ("call",), 4)
+    settings = LeagueSettings((recording.name,), (VIRTUAL, NETEM), ("call",), 4)
     begin(tmp_path / "l", settings, [recording])
     found = {
         name: run_cell(tmp_path / "l", LeagueCell(recording.name, name, "call"), recording, 4)
@@ -71,7 +71,7 @@ def test_a_call_in_the_guest_has_the_delays_of_the_exact_queue(kernel: Path, tmp
     for result in found.values():
         assert not result.reason
         assert result.verdict == "valid"
-    ours = found[WAVEBED_VIRTUAL].errors
+    ours = found[VIRTUAL].errors
     assert ours["delay p95 ms"] == pytest.approx(ours["exact delay p95 ms"], abs=0.05)
     # tbf sends a packet at once while it has tokens for a full one.
     assert found[NETEM].errors["delay p95 ms"] == pytest.approx(recording.delay_ms, abs=0.05)

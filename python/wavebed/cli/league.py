@@ -9,7 +9,7 @@ from wavebed.cli.process import end_on_signals
 from wavebed.config.problems import Problem, at, one_of
 from wavebed.config.values import number
 from wavebed.extras import TABLES, require
-from wavebed.result.names import REPORT_FILE, new_folder
+from wavebed.result.names import new_folder
 
 if TYPE_CHECKING:
     import argparse
@@ -24,6 +24,7 @@ _EPILOG = (
     " that cannot be measured has its reason in the page. Real time needs root. The same command with the same folder"
     " goes on after an interruption. docs/validation/league.md has the tables of one machine."
 )
+_PAGE = "league.html"
 _SECONDS, _LEAST_S, _MOST_S = 8, 4, 20
 
 
@@ -83,14 +84,16 @@ def run_league(args: argparse.Namespace) -> int:
     end_on_signals()
     folder = args.output or new_folder("league")
     cells.begin(folder, settings, recordings)
-    with StepProgress("wavebed league") as progress:
-        cells.run_all(folder, settings, recordings, progress.step)
-    league = League(folder, settings)
-    replace_file(folder / REPORT_FILE.replace("report", "league"), page(league, recordings).encode())
-    replace_file(folder / "league.txt", text(league).encode())
+    try:
+        with StepProgress("wavebed league") as progress:
+            cells.run_all(folder, settings, recordings, progress.step)
+    finally:  # an interrupted league has a page of its measured cells
+        league = League(folder, settings)
+        replace_file(folder / _PAGE, page(league, recordings).encode())
+        replace_file(folder / "league.txt", text(league).encode())
     measured = sum(result is not None and not result.reason for result in league.results.values())
     rows = [(name, said) for name, said in found if said != "ready"]
-    rows += [("measured", f"{measured} of {len(league.results)} cells"), ("page", str(folder / "league.html"))]
+    rows += [("measured", f"{measured} of {len(league.results)} cells"), ("page", str(folder / _PAGE))]
     print(closing_text(rows))
     return 0 if measured else 1
 

@@ -167,7 +167,7 @@ EMULATORS = {
         Emulator(RATTAN, "Rattan", ("rattan",), _RATTAN_RECIPE, _rattan, "RATTAN_BASE"),
         Emulator(WAVEBED, "wavebed", ("iperf3",), "", _wavebed, "WAVEBED_SERVER"),
         Emulator(VIRTUAL, "wavebed, virtual time"),
-        Emulator(NETEM, "netem and tbf, guest kernel"),
+        Emulator(NETEM, "netem and tbf, guest"),
         Emulator(CELLREPLAY, "CellReplay's method in our engine"),
     )
 }
