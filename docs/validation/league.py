@@ -1,4 +1,4 @@
-"""Write the tables and the picture of a league's folder into `recorded` and `pictures`.
+"""Write the tables and the picture of a league's folder into `league.md`, `recorded` and `pictures`.
 
 Usage: python docs/validation/league.py FOLDER
 
@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import argparse
 import platform
+import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from real_traces import with_tables
 
 from wavebed.league.cells import SETTINGS_FILE, LeagueSettings
 from wavebed.league.emulators import EMULATORS
 from wavebed.league.page import League, text
 from wavebed.page.charts import STYLES, picture
+from wavebed.page.text import MISSING
 from wavebed.result.machine import machine
 
 if TYPE_CHECKING:
@@ -58,8 +61,29 @@ def draw(league: League) -> None:
     picture(shares, "Downloads over each recording", 3.4).save(PICTURE)
 
 
+def summary(league: League) -> str:
+    """Return the table of the page: errors of downloads and calls, and the cost."""
+    names = league.settings.emulators
+    rows = [["download: mean difference, %", *(EMULATORS[name].title for name in names)], ["---"] * (len(names) + 1)]
+    for recording in league.settings.recordings:
+        found = [league.value(recording, name, "download") for name in names]
+        rows.append(
+            [short(recording), *(f"{each[1]:.1f}" if each and each[1] is not None else MISSING for each in found)]
+        )
+    calls = []
+    for name in names:
+        found = [league.value(recording, name, "call") for recording in league.settings.recordings]
+        errors = [abs(each[1]) for each in found if each and each[1] is not None]
+        calls.append(f"{statistics.median(errors):.2f}" if errors else MISSING)
+    rows.append(["call: median error of delay p95, ms", *calls])
+    for rate in ("100mbit", "1gbit"):
+        costs = [league.cost(rate, name) for name in names]
+        rows.append([f"processor at {rate}, s/Gbit", *(MISSING if each is None else f"{each:.2f}" for each in costs)])
+    return "".join(f"|{'|'.join(row)}|\n" for row in rows)
+
+
 def main() -> None:
-    """Write both."""
+    """Write them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     folder = parser.parse_args().folder
@@ -69,6 +93,8 @@ def main() -> None:
     head = f"Tables that docs/validation/league.py writes. Machine: {where}."
     PAGE.write_text(f"{head}\n\n{text(league)}", encoding="utf-8")
     draw(league)
+    page = HERE / "league.md"
+    page.write_text(with_tables(page.read_text(encoding="utf-8"), {"league": summary(league)}), encoding="utf-8")
 
 
 if __name__ == "__main__":
