@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -16,25 +16,32 @@ import numpy as np
 from fit_walks import END, markdown
 
 from wavebed.channel.placemap import draw_walks
+from wavebed.channel.within import PARTS, draw_within, learn_within
+from wavebed.fit import learn as learning
 from wavebed.fit.applications import (
     MOST_DEVIATION,
     MOST_DISTANCE,
     SHORT_BUFFER,
     USUAL_BUFFER,
     Measure,
+    Volumes,
     downloads,
     videos,
+    watch,
 )
 from wavebed.fit.judge import ks_distance, pooled
-from wavebed.fit.laps import DEFAULT_RULE, find_files, split
+from wavebed.fit.laps import DEFAULT_RULE, find_files, read_laps, split
 from wavebed.fit.learn import learn
+from wavebed.pattern.model import steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.random import Generator
 
-    from wavebed.channel.placemap import Floats, PlaceMap
+    from wavebed.channel.placemap import Floats, Integers, PlaceMap
+    from wavebed.fit.laps import Lap
+    from wavebed.pattern import Pattern
 
     Measures: TypeAlias = Mapping[str, Measure]
 
@@ -49,6 +56,8 @@ KINDS: Final = {
 """Tables, with the folder of the walks and the rule that holds some of them out."""
 SIZES_MB: Final = (2, 20, 200, 2000)
 DRAWN_WALKS: Final = 200
+FOLDS: Final = 4
+RECORDINGS: Final = Path(os.environ.get("WAVEBED_DATA", HERE.parents[1] / ".." / "shared" / "data")) / "m2ho"
 RESAMPLES: Final = 300
 SEED: Final = 1
 NONE: Final = "–"
@@ -71,8 +80,15 @@ def main() -> int:
     if not folder.is_dir():
         print(f"{folder}: no such folder: name the traces' in WAVEBED_TRACES", file=sys.stderr)
         return 2
-    for kind in KINDS:
+    for kind, (_, rule) in KINDS.items():
         write(tables(kind, walks_of(folder, kind)))
+        if rule == DEFAULT_RULE:
+            write(
+                {
+                    f"{kind} folds": markdown([*_folds(folder, kind)]),
+                    f"{kind} causes": markdown([*_causes(folder, kind)]),
+                }
+            )
     return 0
 
 
@@ -87,8 +103,7 @@ def write(new: Mapping[str, str], file: Path = PAGE) -> None:
 
 def walks_of(folder: Path, kind: str) -> Walks:
     """Learn a map, draw from it, and read the held-out walks."""
-    place, rule = KINDS[kind]
-    chosen = split([file for file in find_files([folder / place]) if "walking" in file.name], rule)
+    chosen = split(_files(folder, kind), KINDS[kind][1])
     laps = chosen.fitted_laps([])
     places = learn(laps, kind, kind, kind, lambda _left: None).places
     drawn = list(draw_walks(places, range(1, DRAWN_WALKS + 1)))
@@ -100,6 +115,116 @@ def walks_of(folder: Path, kind: str) -> Walks:
         drawn,
         [random.choice(rates, len(walk)) for walk in drawn],
     )
+
+
+def _folds(folder: Path, kind: str) -> Iterator[Sequence[str]]:
+    """Compare each walk with walks of a map that was learned without it."""
+    laps = read_laps(_files(folder, kind), [])
+    sides: list[tuple[Measures, Measures]] = []
+    for fold in range(FOLDS):
+        fitted = [lap for number, lap in enumerate(laps) if number % FOLDS != fold]
+        places = learn(fitted, kind, kind, kind, lambda _left: None).places
+        drawn = list(draw_walks(places, range(1, DRAWN_WALKS + 1)))
+        sides.append((measures(drawn), measures([lap.rates for lap in laps[fold::FOLDS]])))
+    yield ("figure", "measured", "drawn", "deviation (90 %)", "KS", "deviation in each fold")
+    for key in sides[0][0]:
+        drawn_all, measured_all = (_joined([side[number][key] for side in sides]) for number in (0, 1))
+        deviation, distance = compared(drawn_all, measured_all)
+        low, high, *_ = _intervals(drawn_all, measured_all)
+        yield (
+            f"{drawn_all.name}, {drawn_all.unit}" if drawn_all.unit else drawn_all.name,
+            _short(measured_all.middle),
+            _short(drawn_all.middle),
+            f"{_percent(deviation)} ({_percent(low)} to {_percent(high)})",
+            f"{distance:.2f}",
+            ", ".join(_percent(compared(one[key], other[key])[0]) for one, other in sides),
+        )
+
+
+def _joined(parts: Sequence[Measure]) -> Measure:
+    first = parts[0]
+    return Measure(first.key, first.name, first.unit, [walk for part in parts for walk in part.by_walk], first.whole)
+
+
+def _causes(folder: Path, kind: str) -> Iterator[Sequence[str]]:
+    """Change one thing at a time in the fitted walks, and in the walks drawn from them."""
+    _, rule = KINDS[kind]
+    laps = split(_files(folder, kind), rule).fitted_laps([])
+    learned = learn(laps, kind, kind, kind, lambda _left: None)
+    places, walks = learned.places, [lap.rates for lap in laps]
+    seeds = range(1, 2 * DRAWN_WALKS + 1)
+    upright = replace(places, lean=np.stack((np.zeros((3, 3)), np.ones((3, 3))), axis=-1))
+    rows: dict[str, Volumes] = {
+        "measured": Volumes(walks),
+        "measured, straight lines between seconds": _Fine(_lines(walks)),
+    }
+    if RECORDINGS.is_dir():
+        within = learn_within(recordings(RECORDINGS))
+        fine = [draw_within(within, np.rint(1e6 * walk).astype(np.int64), seed) for seed, walk in enumerate(walks)]
+        rows["measured, with parts of seconds drawn"] = _Fine([each.ravel() / 1e6 for each in fine])
+    rows["drawn"] = Volumes(list(draw_walks(places, seeds)))
+    rows["drawn, tilt of forecasts"] = Volumes(list(draw_walks(learned.ahead, seeds)))
+    rows["drawn, rates lean to no side of their level"] = Volumes(list(draw_walks(upright, seeds)))
+    rows["drawn, no level below 5 Mbit/s, none halved"] = Volumes(list(draw_walks(_coarse(laps, kind), seeds)))
+    yield ("video, 4 s of buffer", "time stalled, %", "stalls in a session", "mean duration of a stall, s")
+    for name, volumes in rows.items():
+        walk, start_s = volumes.starts()
+        found = watch(volumes, walk, start_s, SHORT_BUFFER)
+        stalled = 100 * found.stalled_s / (SHORT_BUFFER.duration_s + found.stalled_s)
+        yield (
+            name,
+            _short(float(stalled.mean())),
+            _short(len(found.stall_s) / len(walk)),
+            _short(float(found.stall_s.mean())),
+        )
+
+
+def _coarse(laps: Sequence[Lap], kind: str) -> PlaceMap:
+    """Learn with fewer levels, as this project did before."""
+    kept = learning.STATE_EDGES_MBPS, learning.WIDEST
+    try:
+        learning.STATE_EDGES_MBPS, learning.WIDEST = kept[0][1:], np.inf  # type: ignore[assignment]
+        return learn(laps, kind, kind, kind, lambda _left: None).places
+    finally:
+        learning.STATE_EDGES_MBPS, learning.WIDEST = kept
+
+
+class _Fine(Volumes):
+    """Volumes over walks with ten rates in each second."""
+
+    def __init__(self, walks: Sequence[Floats]) -> None:
+        super().__init__([walk / PARTS for walk in walks])
+
+    def until(self, walk: Integers, time_s: Floats) -> Floats:
+        return super().until(walk, PARTS * time_s)
+
+    def when(self, walk: Integers, volume: Floats) -> Floats:
+        return super().when(walk, volume) / PARTS
+
+    def starts(self) -> tuple[Integers, Floats]:
+        walk, times = super().starts()
+        early = times < self.seconds[walk] / PARTS
+        return walk[early], times[early]
+
+
+def _lines(walks: Sequence[Floats]) -> list[Floats]:
+    """Return walks whose rate is straight between the middles of seconds, ten rates a second."""
+    at = (np.arange(PARTS) + 0.5) / PARTS - 0.5
+    return [np.interp((np.arange(len(walk))[:, None] + at).ravel(), np.arange(len(walk)), walk) for walk in walks]
+
+
+def recordings(folder: Path) -> list[tuple[str, Pattern]]:
+    """Read the goodput of each 100 ms at the receivers of M2HO."""
+    found = []
+    for file in sorted(folder.glob("*tcp-recv*.csv")):
+        start_s, end_s, size = np.genfromtxt(file, delimiter=",", skip_header=1, usecols=(0, 1, 2)).T
+        rate = np.rint(8 * size / (end_s - start_s)).astype(np.int64)
+        found.append((file.name, steps(np.rint(1e9 * start_s).astype(np.int64), round(1e9 * end_s[-1]), rate_bps=rate)))
+    return found
+
+
+def _files(folder: Path, kind: str) -> list[Path]:
+    return [file for file in find_files([folder / KINDS[kind][0]]) if "walking" in file.name]
 
 
 def measures(walks: Sequence[Floats]) -> dict[str, Measure]:

@@ -71,7 +71,7 @@ PATTERN = Format(
     reads=(1,),
     page="pattern-format.md",
 )
-MAP = Format(name="maps of walks", files="`*.json`", key="`wavebed-map`", version=1, reads=(1,), page="map-format.md")
+MAP = Format(name="maps of walks", files="`*.json`", key="`wavebed-map`", version=2, reads=(1, 2), page="map-format.md")
 FORMATS = (RESULTS, FORWARD, TRIAL, PATTERN, MAP)
 
 

@@ -270,6 +270,7 @@ SAMPLE: dict[tuple[str, int], Callable[[Path], Path]] = {
     (TRIAL.name, 1): lambda folder: copied("trial-1.json", folder),
     (PATTERN.name, 1): lambda folder: copied("pattern-1.csv", folder),
     (MAP.name, 1): lambda folder: copied("map-1.json", folder),
+    (MAP.name, 2): lambda folder: copied("map-2.json", folder),
 }
 READ: dict[str, Callable[[Path], object]] = {
     RESULTS.name: read_run,

@@ -11,6 +11,7 @@ import pytest
 from wavebed.channel.placemap import (
     AGES,
     SIDES,
+    TURNS,
     UNKNOWN,
     PlaceMap,
     contexts,
@@ -19,8 +20,10 @@ from wavebed.channel.placemap import (
     encode_map,
     level_of,
     load_map,
+    next_chances,
     to_pattern,
 )
+from wavebed.channel.within import WITHIN_SHAPES, WithinSecond
 from wavebed.cli import main
 from wavebed.errors import UserError
 from wavebed.path.api import Path
@@ -42,7 +45,9 @@ def learned() -> PlaceMap:
         step_s=STEP_S,
         edges_mbps=np.array([50.0]),
         quantiles_mbps=np.array([[1.0, 2, 3, 5, 9], [100, 150, 200, 300, 500]]),
-        stay=0.3,
+        groups=np.array([0, 1]),
+        stay=np.array([0.3, 0.3]),
+        lean=None,
         transitions=np.broadcast_to(stay[:, None, None], (2, len(AGES) + 1, SIDES, 2)).copy(),
         tilt=1.0,
         weights=np.array([1.0]),
@@ -58,6 +63,17 @@ def file(learned, tmp_path, monkeypatch):
     file = tmp_path / "place.json"
     file.write_bytes(encode_map(learned))
     return file
+
+
+@pytest.fixture(scope="module")
+def leaning(learned) -> PlaceMap:
+    """The same street in version 2: rates lean to the level that a walk comes from or goes to, and parts of seconds."""
+    lean = np.zeros((TURNS, TURNS, 2))
+    lean[..., 1] = 0.5
+    lean[0, :, 0], lean[2, :, 0] = 1.5, -1.5
+    within = WithinSecond(*(np.full(shape, 0.2) for shape in WITHIN_SHAPES.values()))
+    within.shape[:] = np.linspace(-2, 2, within.shape.shape[1])
+    return replace(learned, stay=np.array([0.9, 0.2]), lean=lean, within=within, tilt_holds=False)
 
 
 def changed(file, **changes):
@@ -78,10 +94,83 @@ def test_a_map_is_read_as_it_was_written(learned, file):
     assert encode_map(again) == file.read_bytes()
 
 
+def test_a_map_of_version_2_is_read_as_it_was_written(leaning):
+    text = encode_map(leaning)
+    again = decode_map(text, "place.json")
+    for field in set(PlaceMap.__slots__) - {"within"}:
+        assert np.array_equal(getattr(again, field), getattr(leaning, field)), field
+    for field in WithinSecond.__slots__:
+        assert getattr(again.within, field) == pytest.approx(getattr(leaning.within, field), abs=1e-4)
+    assert encode_map(again) == text
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"wavebed-map": 2}, "is of version 2; this wavebed reads version 1: install a newer wavebed"),
+        ({"wavebed-map": 1}, "groups: belongs to version 2 of the format: write 2 in wavebed-map, or remove it"),
+        ({"stay": [0.5]}, "stay: is not an array of 2 numbers"),
+        ({"stay": 0.5}, "stay: is not an array of 2 numbers"),
+        ({"lean": None}, "lean: is not an array of 3 × 3 × 2 numbers"),
+        ({"tilt_holds": None}, "tilt_holds: is missing: write true or false"),
+        ({"groups": [0, 2]}, "groups: does not ascend from 0 by 0 or 1: number the groups so"),
+        ({"within": {"spread": [], "shape": [], "stay": []}}, "within.spread: is not an array of 3 × 3 × 9 numbers"),
+    ],
+)
+def test_a_wrong_map_of_version_2_is_refused(leaning, file, changes, message):
+    file.write_bytes(encode_map(leaning))
+    changed(file, **changes)
+    with pytest.raises(UserError) as caught:
+        load_map(file)
+    assert str(caught.value).startswith(f"{file}: {message}")
+
+
+def test_rates_lean_to_the_level_that_a_walk_comes_from(leaning):
+    drawn = draw_walks(leaning, range(200))
+    low = drawn < 50
+    first = ~low[:, 1:] & low[:, :-1]
+    later = ~low[:, 2:] & ~low[:, 1:-1] & ~low[:, :-2]
+    # Scores of -1.5 and of 0 in the upper level: the rates at its quantiles 0.07 and 0.5.
+    assert np.median(drawn[:, 1:][first]) < 125
+    assert np.median(drawn[:, 2:][later]) == pytest.approx(200, rel=0.05)
+
+
+def test_rates_keep_their_rank_by_level(leaning):
+    drawn = draw_walks(replace(leaning, lean=np.stack([np.zeros((3, 3)), np.ones((3, 3))], axis=-1)), range(200))
+    for low, expected in ((True, 0.9), (False, 0.2)):
+        held = ((drawn[:, 1:] < 50) == low) & ((drawn[:, :-1] < 50) == low)
+        logs = np.log(drawn)
+        assert np.corrcoef(logs[:, :-1][held], logs[:, 1:][held])[0, 1] == pytest.approx(expected, abs=0.05)
+
+
+def test_a_place_acts_on_staying_only_if_the_map_says_so(leaning):
+    now = contexts(np.array([0, 1]), leaning.groups)
+    tilts = np.array([[5.0, 1.0], [5.0, 1.0]])
+    moves, all_of_them = (next_chances(replace(leaning, tilt_holds=holds), now, tilts) for holds in (False, True))
+    # With two groups the only move keeps its probability.
+    assert moves == pytest.approx(np.array([[0.9, 0.1], [0.1, 0.9]]))
+    assert all_of_them == pytest.approx(np.array([[4.5, 0.1], [0.5, 0.9]]))
+
+
+def test_levels_of_a_group_share_age_and_side():
+    groups = np.array([0, 0, 1])
+    found = contexts(np.array([0, 1, 0, 2, 2, 1]), groups)
+    assert found.age.tolist() == [1, 2, 3, 1, 2, 1]
+    assert found.side.tolist() == [0, 0, 0, 1, 1, 2]
+
+
+def test_the_pattern_of_a_map_with_parts_keeps_the_mean_of_each_second(leaning):
+    pattern = to_pattern(leaning, 5)
+    assert len(pattern) == 10 * SECONDS
+    means = np.rint(draw_walks(leaning, [5])[0] * 1e6).astype(np.int64)
+    assert (pattern.rate_bps.reshape(-1, 10).sum(axis=1) == 10 * means).all()
+    assert to_pattern(leaning, 5) == pattern
+    assert len(to_pattern(replace(leaning, within=None), 5)) == SECONDS
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"wavebed-map": 3}, "is of version 3; this wavebed reads version 2: install a newer wavebed"),
         ({"colour": "red"}, "map: object contains unknown field `colour`"),
         ({"tilt": None}, "map: object missing required field `tilt`"),
         ({"tilt": 1.5}, "tilt: expected `float` <= 1.0"),
@@ -150,7 +239,7 @@ def test_places_have_no_weight_without_a_tilt(learned):
 
 
 def test_the_age_and_the_side_of_a_level_are_those_of_its_run():
-    found = contexts(level_of(np.array([1.0, 1, 5, 5, 5, 1, np.nan, 1, 1]), np.array([3.0])))
+    found = contexts(level_of(np.array([1.0, 1, 5, 5, 5, 1, np.nan, 1, 1]), np.array([3.0])), np.array([0, 1]))
     assert found.level.tolist() == [0, 0, 1, 1, 1, 0, UNKNOWN, 0, 0]
     assert found.age.tolist() == [1, 2, 1, 2, 3, 1, 1, 1, 2]
     assert found.side.tolist() == [0, 0, 1, 1, 1, 2, 2, 0, 0]

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 import re
 
+import fit_applications
 import fit_walks
+import numpy as np
+import pytest
+from tests.traces import WORD
+
+from wavebed.channel.within import PARTS, draw_within, learn_within, means_and_parts
+from wavebed.fit.judge import ks_distance
 
 NUMBER = re.compile(r"−?[0-9]+(?:\.[0-9]+)?")
 
@@ -53,6 +60,42 @@ def test_the_second_ten_seconds_ahead_is_predicted_from_the_past():
 
 def test_unseen_lte_walks_are_predicted():
     assert on_the_page("lte distances")["KS of 1 s rates, median of walks"][4] == "yes"
+    traits = on_the_page("lte traits")
+    assert [cells[3] for cells in traits.values()].count("yes") == 11
+    # Medians of drawn and of held-out walks; each has its band beside it.
+    values = numbers(traits["autocorrelation at 1 s"])
+    assert values[0] == pytest.approx(values[6], abs=0.01)
+
+
+def day(name: str) -> str:
+    return name.partition("-")[0]
+
+
+def lag_1(ratios: np.ndarray) -> float:
+    return float(((ratios[:, 1:] - 1) * (ratios[:, :-1] - 1)).sum() / ((ratios[:, 1:] - 1) ** 2).sum())
+
+
+def test_parts_of_seconds_of_an_unseen_day_are_as_far_as_those_of_other_days():
+    if not fit_applications.RECORDINGS.is_dir():
+        pytest.skip(WORD)
+    found = fit_applications.recordings(fit_applications.RECORDINGS)
+    for held_out in sorted({day(name) for name, _ in found}):
+        others = [each for each in found if day(each[0]) != held_out]
+        within = learn_within(others)
+        measured, drawn = [], []
+        for name, pattern in found:
+            if day(name) == held_out:
+                means, ratios = means_and_parts(pattern)
+                whole = np.rint(1e6 * means).astype(np.int64)
+                parts = draw_within(within, whole, 1)
+                assert (parts.sum(axis=1) == PARTS * whole).all()
+                measured.append(ratios[means > 1])
+                drawn.append((parts / np.maximum(whole, 1)[:, None])[means > 1])
+        unseen, new = np.concatenate(measured), np.concatenate(drawn)
+        days = np.concatenate([ratios[means > 1] for means, ratios in (means_and_parts(each) for _, each in others)])
+        assert ks_distance(new.ravel(), unseen.ravel()) <= ks_distance(days.ravel(), unseen.ravel()) + 0.03
+        # Days differ: 0.12, 0.42 and 0.15.
+        assert abs(lag_1(new) - lag_1(unseen)) <= abs(lag_1(days) - lag_1(unseen)) + 0.1
 
 
 def test_an_unseen_quarter_is_as_near_as_pooling():

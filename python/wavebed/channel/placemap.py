@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from wavebed.channel.propagation.correlated import generators
+from wavebed.channel.within import PARTS, WITHIN_SHAPES, WithinSecond, draw_within
 from wavebed.config.problems import Problem
 from wavebed.errors import UserError
 from wavebed.foreign import read_bytes
@@ -46,7 +47,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Context:
-    """Levels, the seconds since each was entered (1 in its first second), and the sides; arrays of one shape."""
+    """Levels, the seconds since the group of each was entered (1 in the first), and the sides; arrays of one shape."""
 
     level: Integers
     age: Integers
@@ -67,9 +68,9 @@ def level_of(rates: Floats, edges: Floats) -> Integers:
     return np.where(np.isnan(rates), UNKNOWN, np.searchsorted(edges, rates, side="right"))
 
 
-def advanced(before: Context, level: Integers) -> Context:
-    """Return the contexts one second later, when the levels are these."""
-    change = level - before.level
+def advanced(before: Context, level: Integers, groups: Integers) -> Context:
+    """Return the contexts one second later, when the levels are these; age and side are of the level's group."""
+    change = groups[level] - groups[before.level]
     held = change == 0
     return Context(
         level,
@@ -78,11 +79,12 @@ def advanced(before: Context, level: Integers) -> Context:
     )
 
 
-def contexts(level: Integers) -> Context:
+def contexts(level: Integers, groups: Integers) -> Context:
     """Return the context of each second of a walk; after an unknown second a walk starts anew."""
     age, side = np.ones_like(level), np.zeros_like(level)
+    group = np.where(level == UNKNOWN, UNKNOWN, groups[level])
     for second in range(1, len(level)):
-        change = level[second] - level[second - 1]
+        change = group[second] - group[second - 1]
         if change == 0:
             age[second], side[second] = age[second - 1] + 1, side[second - 1]
         elif level[second - 1] != UNKNOWN:
@@ -92,6 +94,8 @@ def contexts(level: Integers) -> Context:
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Of the rates within a level; between them the distribution is linear in the logarithm."""
+TURNS = 3
+"""Of a level from second to second: down, held, up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,18 +116,27 @@ class PlaceMap:
         Between the levels, ascending.
     quantiles_mbps : float array (levels, 5)
         Of the rates within a level, at `QUANTILES`.
-    stay : float
+    groups : integer array (levels,)
+        Group of each level, ascending from 0; the age and side of a level are its group's.
+    stay : float array (levels,)
         Correlation of the normal score of the rate within its level from one second to the next.
+    lean : float array (3, 3, 2) or None
+        Mean and standard deviation of the normal score, by the turn into its second and the turn after it; the rates
+        of two levels are then independent. ``None`` in maps of version 1: scores lean nowhere, and outlast their level.
     transitions : float array (levels, ages, sides, levels)
         Probability of the next second's level in each context, averaged over the places.
     tilt : float
         Weight of the place, 0 to 1: transitions are multiplied by ``(share at the place / share overall) ** tilt``.
+    tilt_holds : bool
+        Whether the place also acts on staying in a group; else only on the moves to other groups.
     weights : float array (courses,)
         Fraction of the walks that take each course; a course is an order in which places are passed.
     shares : float array (courses, places, levels)
         Fraction of the time in each level at each place.
     moves : float array (3, 3)
         Probability to pass 0, 1 or 2 places in a step, by the number passed in the step before.
+    within : WithinSecond or None
+        What happens within a second; ``None`` if nothing is known.
     """
 
     name: str
@@ -133,12 +146,16 @@ class PlaceMap:
     step_s: float
     edges_mbps: Floats
     quantiles_mbps: Floats
-    stay: float
+    groups: Integers
+    stay: Floats
+    lean: Floats | None
     transitions: Floats
     tilt: float
     weights: Floats
     shares: Floats
     moves: Floats
+    within: WithinSecond | None = None
+    tilt_holds: bool = True
 
     @property
     def seconds(self) -> int:
@@ -168,6 +185,8 @@ _ROUNDING = 0.005
 """Of the sum of probabilities that are written with few digits."""
 
 Probability = Annotated[float, Meta(ge=0, le=1)]
+Correlation = Annotated[float, Meta(ge=0, lt=1)]
+Score = Annotated[float, Meta(ge=-10, le=10)]
 Rate = Annotated[float, Meta(ge=0, le=1_000_000)]
 Text = Annotated[str, Meta(min_length=1, max_length=10_000)]
 
@@ -177,19 +196,29 @@ class _Course(Struct, frozen=True, forbid_unknown_fields=True):
     shares: Annotated[list[list[Probability]], Meta(min_length=1, max_length=100_000)]
 
 
+class _Within(Struct, frozen=True, forbid_unknown_fields=True):
+    spread: list[list[list[Annotated[float, Meta(ge=0, le=PARTS)]]]]
+    shape: list[list[Score]]
+    stay: list[Correlation]
+
+
 class _File(Struct, frozen=True, forbid_unknown_fields=True, rename={"version": "wavebed-map"}):
-    version: Literal[1]
+    version: Literal[1, 2]
     title: Text
     source: Text
     duration_s: Annotated[float, Meta(ge=1, le=1_000_000)]
     step_s: Annotated[float, Meta(ge=0.1, le=1000)]
     edges_mbps: Annotated[list[Rate], Meta(max_length=63)]
     quantiles_mbps: list[list[Rate]]
-    stay: Annotated[float, Meta(ge=0, lt=1)]
+    stay: Correlation | list[Correlation]
     tilt: Probability
     moves: list[list[Probability]]
     transitions: list[list[list[list[Probability]]]]
     courses: Annotated[list[_Course], Meta(min_length=1, max_length=64)]
+    groups: list[Annotated[int, Meta(ge=0, le=63)]] | None = None
+    lean: list[list[list[Score]]] | None = None
+    tilt_holds: bool | None = None
+    within: _Within | None = None
 
 
 def is_map(file: str | Path) -> bool:
@@ -230,6 +259,7 @@ def decode_map(text: bytes, name: str) -> PlaceMap:
         raise UserError(f"{name}: is not JSON ({error}): {_REMEDY}") from None
     except Problem as problem:
         raise UserError(f"{name}: {problem}") from None
+    levels = len(found.edges_mbps) + 1
     return PlaceMap(
         name=Path(name).name.removesuffix(SUFFIX),
         title=found.title,
@@ -238,12 +268,18 @@ def decode_map(text: bytes, name: str) -> PlaceMap:
         step_s=found.step_s,
         edges_mbps=_array(found.edges_mbps),
         quantiles_mbps=_array(found.quantiles_mbps),
-        stay=found.stay,
+        groups=np.arange(levels) if found.groups is None else np.asarray(found.groups, dtype=np.int64),
+        stay=np.broadcast_to(_array(found.stay), levels),
+        lean=None if found.lean is None else _array(found.lean),
         transitions=_array(found.transitions),
         tilt=found.tilt,
         weights=_array([course.weight for course in found.courses]),
         shares=_array([course.shares for course in found.courses]),
         moves=_array(found.moves),
+        tilt_holds=found.tilt_holds is not False,
+        within=None
+        if found.within is None
+        else WithinSecond(*(_array(getattr(found.within, key)) for key in WITHIN_SHAPES)),
     )
 
 
@@ -258,6 +294,7 @@ def _check(found: _File) -> None:
     _check_shape("quantiles_mbps", found.quantiles_mbps, (levels, len(QUANTILES)))
     _check_shape("moves", found.moves, (3, 3))
     _check_shape("transitions", found.transitions, (levels, len(AGES) + 1, SIDES, levels))
+    _check_version(found, levels)
     places = len(found.courses[0].shares)
     for number, course in enumerate(found.courses):
         _check_shape(f"courses[{number}].shares", course.shares, (places, levels))
@@ -274,6 +311,30 @@ def _check(found: _File) -> None:
         if np.abs(_array(values).sum(axis=-1) - 1).max() > _ROUNDING:
             raise Problem("has probabilities whose sum is not 1: write each row so that it is", key)
     _check_reached(found)
+
+
+def _check_version(found: _File, levels: int) -> None:
+    """Refuse keys of the other version, and check those that only version 2 has."""
+    if found.version == 1:
+        for key in ("groups", "lean", "tilt_holds", "within"):
+            if getattr(found, key) is not None:
+                raise Problem("belongs to version 2 of the format: write 2 in wavebed-map, or remove it", key)
+        if isinstance(found.stay, list):
+            raise Problem("is an array only in version 2 of the format: write a number", "stay")
+    else:
+        _check_shape("stay", found.stay, (levels,))
+        _check_shape("groups", found.groups, (levels,))
+        _check_shape("lean", found.lean, (TURNS, TURNS, 2))
+        if found.tilt_holds is None:
+            raise Problem("is missing: write true or false", "tilt_holds")
+        if found.groups and (found.groups[0] != 0 or not set(np.diff(found.groups)) <= {0, 1}):
+            raise Problem("does not ascend from 0 by 0 or 1: number the groups so", "groups")
+    if found.within is not None:
+        for key, shape in WITHIN_SHAPES.items():
+            _check_shape(f"within.{key}", getattr(found.within, key), shape)
+        for key in ("spread", "shape"):
+            if (np.diff(_array(getattr(found.within, key)), axis=-1) < 0).any():
+                raise Problem("is not ascending: sort it", f"within.{key}")
 
 
 def _check_reached(found: _File) -> None:
@@ -295,14 +356,23 @@ def _check_shape(key: str, values: object, shape: tuple[int, ...]) -> None:
 def encode_map(learned: PlaceMap) -> bytes:
     """Return the text of a map's file."""
     content: dict[str, Json] = {
-        "wavebed-map": VERSION,
+        "wavebed-map": 1 if learned.lean is None else VERSION,
         "title": learned.title,
         "source": learned.source,
         "duration_s": learned.duration_s,
         "step_s": learned.step_s,
         "edges_mbps": _rounded(learned.edges_mbps, 3),
         "quantiles_mbps": _rounded(learned.quantiles_mbps, 3),
-        "stay": round(learned.stay, 4),
+        **(
+            {"stay": round(float(learned.stay[0]), 4)}
+            if learned.lean is None
+            else {
+                "groups": learned.groups.tolist(),
+                "stay": _rounded(learned.stay, 4),
+                "lean": _rounded(learned.lean, 4),
+                "tilt_holds": learned.tilt_holds,
+            }
+        ),
         "tilt": round(learned.tilt, 4),
         "moves": _rounded(learned.moves, 6),
         "transitions": _rounded(learned.transitions, 6),
@@ -311,6 +381,8 @@ def encode_map(learned: PlaceMap) -> bytes:
             for weight, shares in zip(learned.weights, learned.shares, strict=True)
         ],
     }
+    if learned.within is not None:
+        content["within"] = {key: _rounded(getattr(learned.within, key), 4) for key in WITHIN_SHAPES}
     return f"{_text(content, '')}\n".encode()
 
 
@@ -345,24 +417,43 @@ def draw_walks(learned: PlaceMap, seeds: Sequence[int]) -> Floats:
     )
     places = _places(learned, drawn("moves", _uniform(int(np.ceil(seconds / learned.step_s)))))
     level = _levels(learned, course, places, drawn("levels", _uniform(seconds)))
-    scores = drawn("rates", lambda generator: generator.standard_normal(seconds))
-    for second in range(1, seconds):
-        scores[:, second] = learned.stay * scores[:, second - 1] + sqrt(1 - learned.stay**2) * scores[:, second]
+    scores = _scores(learned, level, drawn("rates", lambda generator: generator.standard_normal(seconds)))
     return rates_within(learned, level, _normal_cdf(scores))
 
 
+def _scores(learned: PlaceMap, level: Integers, noise: Floats) -> Floats:
+    """Return the normal scores of the rates within their levels, (walks, seconds)."""
+    scores = noise.copy()
+    held = level[:, 1:] == level[:, :-1]
+    stay = learned.stay[level[:, 1:]] * (held | (learned.lean is None))
+    fresh = np.sqrt(1 - stay**2)
+    for second in range(1, level.shape[1]):
+        scores[:, second] = stay[:, second - 1] * scores[:, second - 1] + fresh[:, second - 1] * noise[:, second]
+    if learned.lean is None:
+        return scores
+    mean, spread = np.moveaxis(learned.lean[turns(level)], -1, 0)
+    return np.asarray(mean + spread * scores, dtype=np.float64)
+
+
+def turns(level: Integers) -> tuple[Integers, Integers]:
+    """Return the turn into each second of walks, and the turn after it: 0 down, 1 held, 2 up; (walks, seconds)."""
+    turn = np.sign(np.diff(level, axis=-1)) + 1
+    edge = np.ones((*level.shape[:-1], 1), dtype=np.int64)
+    return np.concatenate((edge, turn), axis=-1), np.concatenate((turn, edge), axis=-1)
+
+
 def to_pattern(learned: PlaceMap, seed: int) -> Pattern:
-    """Return the downlink's pattern of the walk of a seed, in steps of a second."""
+    """Return the downlink's pattern of the walk of a seed, in steps of a second or of 100 ms; see `pattern_of`."""
     return pattern_of(learned, seed, draw_walks(learned, [seed])[0])
 
 
 def pattern_of(learned: PlaceMap, seed: int, rates_mbps: Floats) -> Pattern:
-    """Return the pattern of a walk that was drawn with a seed."""
-    pattern = steps(
-        np.arange(len(rates_mbps), dtype=np.int64) * _NS_PER_S,
-        len(rates_mbps) * _NS_PER_S,
-        rate_bps=np.rint(rates_mbps * 1e6).astype(np.int64),
-    )
+    """Return the pattern of a walk that was drawn with a seed: steps of a second, or of 100 ms if the map has them."""
+    rate_bps = np.rint(rates_mbps * 1e6).astype(np.int64)
+    if learned.within is not None:
+        rate_bps = draw_within(learned.within, rate_bps, seed).ravel()
+    length_ns = len(rates_mbps) * _NS_PER_S
+    pattern = steps(np.arange(0, length_ns, length_ns // len(rate_bps), dtype=np.int64), length_ns, rate_bps=rate_bps)
     header = (
         ("title", learned.title),
         ("source", f"map {learned.name}: {learned.source}"),
@@ -391,8 +482,23 @@ def moved(learned: PlaceMap, place: Integers, move: Integers, drawn: Floats) -> 
 
 def next_contexts(learned: PlaceMap, before: Context, tilts: Floats, drawn: Floats) -> Context:
     """Return the contexts of the next second, given the `tilts` of the places there."""
-    chances = learned.transitions[before.level, before.age_class, before.side] * tilts
-    return advanced(before, chosen(chances, drawn))
+    return advanced(before, chosen(next_chances(learned, before, tilts), drawn), learned.groups)
+
+
+def next_chances(learned: PlaceMap, before: Context, tilts: Floats) -> Floats:
+    """Return weights of the levels of the next second, given the `tilts` of the places there."""
+    chances = learned.transitions[before.level, before.age_class, before.side]
+    if learned.tilt_holds:
+        return np.asarray(chances * tilts, dtype=np.float64)
+    return tilted(chances, learned.groups == learned.groups[before.level][..., None], tilts)
+
+
+def tilted(chances: Floats, same: NDArray[np.bool_], tilts: Floats) -> Floats:
+    """Return probabilities with factors on the moves to other groups; those that stay in the group keep theirs."""
+    moves = np.where(same, 0.0, chances)
+    weighted = moves * tilts
+    scale = moves.sum(axis=-1, keepdims=True) / np.maximum(weighted.sum(axis=-1, keepdims=True), 1e-300)
+    return np.asarray(np.where(same, chances, weighted * scale), dtype=np.float64)
 
 
 def _places(learned: PlaceMap, drawn: Floats) -> Integers:

@@ -79,6 +79,14 @@ def register_fit(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
         " (default: loop-mmwave or loop-lte, by the rates)",
     )
     parser.add_argument(
+        "--within",
+        metavar="FILE",
+        nargs="+",
+        default=[],
+        help="recordings with steps of 100 ms: the map draws the rate within each second as in them (default: the"
+        " fitted walks that have such steps)",
+    )
+    parser.add_argument(
         "-o",
         "--output",
         metavar="OUT",
@@ -142,8 +150,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError(f"-o {args.output}: the name of {written} must end in {suffix}")
     if args.report is not None and args.method in {"replay", "handovers"}:
         raise UserError("--report: is for map, physics and leo: leave it out")
-    if args.scene is not None and args.method != "physics":
-        raise UserError("--scene: is for physics: add --as physics")
+    _check_of_method(args)
     if (
         args.output is not None
         and args.report is not None
@@ -152,8 +159,16 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("-o and --report: name one file: write to different ones")
 
 
+def _check_of_method(args: argparse.Namespace) -> None:
+    if args.within and args.method != "map":
+        raise UserError("--within: is for map: leave it out")
+    if args.scene is not None and args.method != "physics":
+        raise UserError("--scene: is for physics: add --as physics")
+
+
 def _fit_map(args: argparse.Namespace, chosen: LapSplit, progress: StepProgress) -> tuple[FitJudgement, Learned | None]:
     from wavebed.channel.placemap import encode_map
+    from wavebed.channel.within import read_within
     from wavebed.fit.judgement import fit_map
     from wavebed.output import write_output
 
@@ -163,7 +178,8 @@ def _fit_map(args: argparse.Namespace, chosen: LapSplit, progress: StepProgress)
 
     notes: list[str] = []
     name = Path(args.output or "map.json").name.removesuffix(".json")
-    fitted = fit_map(chosen, name, progress.go_on, keep, notes)
+    within = read_within([Path(file) for file in args.within]) if args.within else None
+    fitted = fit_map(chosen, name, progress.go_on, keep, notes, within)
     _tell(notes)
     return fitted
 

@@ -54,6 +54,7 @@ def register_trace(subparsers: argparse._SubParsersAction[argparse.ArgumentParse
         description="Write a trace in another format. A note on standard error names the data that it cannot hold.",
     )
     _add_input(convert)
+    _add_within(convert)
     _add_output(convert)
     plot = actions.add_parser(
         "plot",
@@ -137,6 +138,18 @@ def _add_output(parser: argparse.ArgumentParser, to_flag: str = "--to") -> None:
     )
 
 
+def _add_within(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("within a second")
+    group.add_argument(
+        "--within",
+        metavar="FILE",
+        nargs="+",
+        default=[],
+        help="recordings with steps of 100 ms: draw the rate within each second as in them; a second keeps its mean",
+    )
+    group.add_argument("--seed", metavar="N", default="1", help="with --within: the seed of the draw (default: 1)")
+
+
 def _add_outage(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--outage",
@@ -171,7 +184,7 @@ def run_trace(args: argparse.Namespace) -> int:
         "plot": _plot,
         "list": _list,
         "get": _get,
-        "convert": lambda args: _rewrite(args, lambda pattern: pattern),
+        "convert": lambda args: _rewrite(args, _refinement(args)),
         "cut": lambda args: _rewrite(args, lambda pattern: _cut(args, pattern)),
         "scale": lambda args: _rewrite(args, lambda pattern: _scale(args, pattern)),
     }
@@ -348,6 +361,19 @@ def _rewrite(args: argparse.Namespace, change: Callable[[Pattern], Pattern]) -> 
             write_output(args.output, text)
         else:
             sys.stdout.write(text)
+
+
+def _refinement(args: argparse.Namespace) -> Callable[[Pattern], Pattern]:
+    if not args.within:
+        return lambda pattern: pattern
+    from wavebed.channel.within import read_within, refined
+    from wavebed.config.problems import at
+    from wavebed.config.values import number
+    from wavebed.spec.network import MOST_SEED
+
+    seed = at("--seed", number(0, MOST_SEED), args.seed)
+    within = read_within([Path(file) for file in args.within])
+    return lambda pattern: refined(pattern, within, seed)
 
 
 def _with_source(pattern: Pattern, file: str, name: str) -> Pattern:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wavebed.channel.placemap import draw_walks
+from wavebed.channel.within import known_within
 from wavebed.fit.applications import applications
 from wavebed.fit.judge import distances, network_of, pooled, traits
 from wavebed.fit.laps import QUARTERS, ROUNDS
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wavebed.channel.placemap import Floats, PlaceMap
+    from wavebed.channel.within import WithinSecond
     from wavebed.config.data import Json
     from wavebed.fit.applications import Application
     from wavebed.fit.judge import Band, Distance, FitNetwork, Trait
@@ -235,7 +237,12 @@ _PREDICT_COST_S = 1.5e-3
 
 
 def fit_map(
-    chosen: LapSplit, name: str, tell: Tell, keep: Callable[[PlaceMap], None], notes: list[str]
+    chosen: LapSplit,
+    name: str,
+    tell: Tell,
+    keep: Callable[[PlaceMap], None],
+    notes: list[str],
+    within: WithinSecond | None = None,
 ) -> tuple[FitJudgement, Learned]:
     """Return the judgement of a map, and what was learned.
 
@@ -249,6 +256,8 @@ def fit_map(
         Is given the map before the held-out walks are read.
     notes : list of str
         Gets a line for each file that is left out.
+    within : WithinSecond, optional
+        What happens within a second; by default it is learned from the fitted walks, if they have steps of 100 ms.
 
     Raises
     ------
@@ -261,7 +270,9 @@ def fit_map(
     learned = learn(
         fitted, name, f"map of {len(fitted)} walks", _source(chosen), lambda left: work.align(ROUNDS - left, ROUNDS)
     )
-    keep(learned.places)
+    if within is None and chosen.quarter is None:
+        within = known_within(chosen.fitted)
+    keep(replace(learned.places, within=within))
     drawn = list(draw_walks(learned.places, range(1, DRAWN_WALKS + 1)))
     held_out = chosen.held_out_laps(notes)
     pool = pooled([lap.parts for lap in fitted])

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.ndimage import gaussian_filter1d
 
-from wavebed.channel.placemap import UNKNOWN, Context, chosen, contexts, level_of, moved, next_contexts, rates_within
+from wavebed.channel.placemap import (
+    UNKNOWN,
+    Context,
+    chosen,
+    contexts,
+    level_of,
+    moved,
+    next_chances,
+    next_contexts,
+    rates_within,
+)
 from wavebed.errors import UserError
 from wavebed.pattern.formats import read_trace
 from wavebed.pattern.resample import window_rates
@@ -438,7 +448,9 @@ def forecast(learned: PlaceMap, laps: Sequence[Lap], ahead_s: int, random: np.ra
 def _contexts(learned: PlaceMap, laps: Sequence[Lap], seconds: int) -> Context:
     """Return the contexts of all seconds of all walks, (seconds, walks); unknown after the end of a walk."""
     each = [
-        contexts(level_of(np.append(lap.rates, [np.nan] * (seconds - len(lap.rates))), learned.edges_mbps))
+        contexts(
+            level_of(np.append(lap.rates, [np.nan] * (seconds - len(lap.rates))), learned.edges_mbps), learned.groups
+        )
         for lap in laps
     ]
     return Context(*(np.stack([getattr(one, name) for one in each], axis=1) for name in ("level", "age", "side")))
@@ -449,8 +461,8 @@ def _filter(
 ) -> None:
     """Keep the particles that explain the level of this second; all where it or the one before is unknown."""
     before, level = known.at(second - 1), known.level[second]
-    chances = learned.transitions[before.level, before.age_class, before.side]
-    weighted = chances[:, None] * tilts[walkers.course, walkers.place]
+    each = Context(*(values[:, None] for values in (before.level, before.age, before.side)))
+    weighted = next_chances(learned, each, tilts[walkers.course, walkers.place])
     weight = np.take_along_axis(weighted, np.maximum(level, 0)[:, None, None], axis=2)[..., 0] / weighted.sum(axis=2)
     weight += _LEAST_WEIGHT
     weight[(level == UNKNOWN) | (before.level == UNKNOWN)] = 1.0

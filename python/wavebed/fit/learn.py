@@ -14,7 +14,9 @@ from wavebed.channel.placemap import (
     AGES,
     QUANTILES,
     SIDES,
+    TURNS,
     UNKNOWN,
+    Context,
     PlaceMap,
     chosen,
     contexts,
@@ -22,7 +24,10 @@ from wavebed.channel.placemap import (
     draw_walks,
     encode_map,
     level_of,
+    next_chances,
     rates_within,
+    tilted,
+    turns,
 )
 from wavebed.channel.propagation.correlated import generator
 from wavebed.errors import UserError
@@ -32,13 +37,19 @@ from wavebed.fit.laps import STEP_S, align, find_courses, forecast, places_of_se
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wavebed.channel.placemap import Context, Floats, Integers
+    from wavebed.channel.placemap import Floats, Integers
     from wavebed.fit.laps import Alignment, Lap, LapCourse
 
 
-STATE_EDGES_MBPS = (5.0, 100.0)
-"""Below the first: no service; below the second: LTE, or a mmWave link about to fail."""
+STATE_EDGES_MBPS = (1.0, 5.0, 100.0)
+"""Below the first: silence; below the second: no service; below the third: LTE, or a mmWave link about to fail."""
 LEVELS = 14
+LOWEST_QUANTILE_MBPS = 5.0
+WIDEST = 1.5
+"""Ratio of neighbouring edges: wider levels are halved, and the halves keep the age and side of the whole. Within a
+wide level the order of the rates would be lost."""
+LEAST_S = 300
+"""Of measurements in each half."""
 NARROWEST = 1.12
 """Ratio of neighbouring edges: narrower levels would hold the noise of the measurement."""
 MOST_COURSES = 4
@@ -51,15 +62,31 @@ PRIOR_COUNTS = 5.0
 """Transitions of the wider context that are added to each narrower one."""
 PRIOR_OVERALL = 0.5
 FEWEST_LAPS = 2
+FEWEST_SCORES = 20
+TILT_WALKS = 100
+CALIBRATIONS = 6
+CALIBRATED_WALKS = 20
+"""With fewer walks the shares without one of them differ too much from all, and levels are entered too often."""
 _MOVES = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned:
-    """A map, and the courses to align further walks with."""
+    """A map, and what tells of further walks.
+
+    Parameters
+    ----------
+    places : PlaceMap
+        What was learned.
+    courses : sequence of LapCourse
+        To align further walks with.
+    ahead : PlaceMap
+        The same with the likeliest tilt, for forecasts.
+    """
 
     places: PlaceMap
     courses: Sequence[LapCourse]
+    ahead: PlaceMap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,9 +122,14 @@ def learn(
         raise UserError(f"{len(laps)} walk to learn from: name at least {FEWEST_LAPS} beside those held out")
     count = min(MOST_COURSES, max(1, len(laps) // WALKS_PER_COURSE))
     courses, found = find_courses(laps, count, generator(0, "fit courses"), tell)
-    edges = _edges(np.concatenate([lap.known for lap in laps]))
+    edges, groups = _edges(np.concatenate([lap.known for lap in laps]))
     walks = [
-        _Walk(lap.rates, contexts(level_of(lap.rates, edges)), each.course, places_of_seconds(each, len(lap.rates)))
+        _Walk(
+            lap.rates,
+            contexts(level_of(lap.rates, edges), groups),
+            each.course,
+            places_of_seconds(each, len(lap.rates)),
+        )
         for lap, each in zip(laps, found, strict=True)
     ]
     levels = len(edges) + 1
@@ -106,8 +138,7 @@ def learn(
         near[walk.course] += _near(walk, near.shape[1:])
     known = np.concatenate([walk.contexts.level for walk in walks])
     overall = np.bincount(known[known != UNKNOWN], minlength=levels) / (known != UNKNOWN).sum()
-    quantiles, stay = _within(walks, levels)
-    transitions = _transitions(walks, levels)
+    quantiles, stay, lean = _within(walks, levels)
     places = PlaceMap(
         name=name,
         title=title,
@@ -116,30 +147,53 @@ def learn(
         step_s=float(STEP_S),
         edges_mbps=edges,
         quantiles_mbps=quantiles,
+        groups=groups,
         stay=stay,
-        transitions=transitions,
-        tilt=_tilt(walks, near, overall, transitions),
+        lean=lean,
+        transitions=_transitions(walks, levels),
+        tilt=0.0,
         weights=np.bincount([each.course for each in found], minlength=count) / len(laps),
         shares=_shares(near, overall),
         moves=_moves(found),
     )
-    return Learned(decode_map(encode_map(places), name), courses)
+    moves = _moves_of(walks, near, overall)
+    choices = [replace(places, tilt_holds=holds) for holds in (False, True)]
+    (tilt, _), places = min(((_likeliest_tilt(each, moves), each) for each in choices), key=lambda choice: choice[0][1])
+    ahead = _calibrated(places, moves, tilt)
+    places = decode_map(encode_map(_calibrated(places, moves, _tilt(places, moves, laps))), name)
+    return Learned(places, courses, ahead)
 
 
-def _edges(rates: Floats) -> Floats:
-    """Return the edges of the levels: the edges of the states, and between them quantiles of the rates."""
+def _edges(rates: Floats) -> tuple[Floats, Integers]:
+    """Return the edges of the levels, and the group of each level.
+
+    Groups have the edges of the states, and between them quantiles of the rates. Wide groups have several levels.
+    """
     ordered = np.sort(rates)
     edges: list[float] = []
     for edge in (*STATE_EDGES_MBPS, *np.quantile(rates, np.arange(1, LEVELS) / LEVELS).tolist()):
         state = edge in STATE_EDGES_MBPS
         wide = state or (
-            edge > STATE_EDGES_MBPS[0] and all(abs(np.log(edge / other)) > np.log(NARROWEST) for other in edges)
+            edge > LOWEST_QUANTILE_MBPS and all(abs(np.log(edge / other)) > np.log(NARROWEST) for other in edges)
         )
         if wide and ordered[0] < edge <= ordered[-1]:
             edges = sorted([*edges, edge])
     # A level without any rate would have no quantiles.
     ends = np.searchsorted(ordered, edges)
-    return np.array(edges)[np.diff(ends, prepend=0) > 0]
+    of_groups = np.array(edges)[np.diff(ends, prepend=0) > 0]
+    found = np.array(_halved(of_groups.tolist(), ordered))
+    return found, np.searchsorted(of_groups, np.concatenate(([-np.inf], found)), side="right")
+
+
+def _halved(edges: list[float], ordered: Floats) -> list[float]:
+    """Halve wide levels, again and again, as long as each half has enough rates."""
+    for place, low in enumerate(edges):
+        high = edges[place + 1] if place + 1 < len(edges) else float(np.quantile(ordered, 0.999))
+        middle = round(float(np.sqrt(low * high)), 3)
+        first, cut, last = np.searchsorted(ordered, (low, middle, high))
+        if high > WIDEST * low and min(cut - first, last - cut) >= LEAST_S:
+            return _halved([*edges[: place + 1], middle, *edges[place + 1 :]], ordered)
+    return edges
 
 
 def _near(walk: _Walk, shape: tuple[int, int]) -> Floats:
@@ -181,23 +235,43 @@ def _shrunk(counts: Floats, towards: Floats, weight: float) -> Floats:
     return np.asarray((counts + weight * towards) / (counts.sum(axis=-1, keepdims=True) + weight), dtype=np.float64)
 
 
-def _within(walks: Sequence[_Walk], levels: int) -> tuple[Floats, float]:
-    """Return quantiles of the rates in each level, and how the rate keeps its rank while the level holds."""
+def _within(walks: Sequence[_Walk], levels: int) -> tuple[Floats, Floats, Floats]:
+    """Return quantiles of the rates in each level, how a rate keeps its rank while the level holds, and how it leans.
+
+    See `PlaceMap` for `stay` and `lean`.
+    """
     rates = np.concatenate([walk.rates for walk in walks])
     level = np.concatenate([walk.contexts.level for walk in walks])
     ordered = [np.sort(rates[level == number]) for number in range(levels)]
     quantiles = np.array([np.quantile(each, QUANTILES) for each in ordered])
-    pairs: list[Floats] = []
-    for walk in walks:
-        score = np.full(len(walk.rates), np.nan)
-        for number, each in enumerate(ordered):
-            here = walk.contexts.level == number
-            rank = np.searchsorted(each, walk.rates[here], side="right")
-            score[here] = ndtri((rank - 0.5) / len(each))
-        held = (walk.contexts.level[1:] == walk.contexts.level[:-1]) & (walk.contexts.level[1:] != UNKNOWN)
-        pairs.append(np.stack([score[:-1][held], score[1:][held]]))
-    both = np.concatenate(pairs, axis=1)
-    return quantiles, _correlation(both)
+    scores = [_ranked(walk, ordered) for walk in walks]
+    before, after = (np.concatenate(each) for each in zip(*(turns(walk.contexts.level) for walk in walks), strict=True))
+    score = np.concatenate(scores)
+    lean = np.zeros((TURNS, TURNS, 2))
+    for turn in np.ndindex(TURNS, TURNS):
+        here = score[(before == turn[0]) & (after == turn[1]) & ~np.isnan(score)]
+        lean[turn] = (here.mean(), here.std()) if len(here) >= FEWEST_SCORES else (0.0, 1.0)
+    mean, spread = np.moveaxis(lean[before, after], -1, 0)
+    cuts = np.cumsum([len(walk.rates) for walk in walks])[:-1]
+    left = np.split((score - mean) / np.maximum(spread, 1e-9), cuts)
+    stay = np.zeros(levels)
+    for number in range(levels):
+        pairs = []
+        for walk, each in zip(walks, left, strict=True):
+            held = (walk.contexts.level[1:] == number) & (walk.contexts.level[:-1] == number)
+            pairs.append(np.stack([each[:-1][held], each[1:][held]]))
+        stay[number] = _correlation(np.concatenate(pairs, axis=1))
+    return quantiles, stay, lean
+
+
+def _ranked(walk: _Walk, ordered: Sequence[Floats]) -> Floats:
+    """Return the normal score of each rate within its level; equal rates have one score."""
+    score = np.full(len(walk.rates), np.nan)
+    for number, each in enumerate(ordered):
+        here = walk.contexts.level == number
+        below, upto = (np.searchsorted(each, walk.rates[here], side=side) for side in ("left", "right"))
+        score[here] = ndtri((below + upto) / 2 / len(each))
+    return score
 
 
 def _correlation(both: Floats) -> float:
@@ -217,23 +291,92 @@ def _moves(found: Sequence[Alignment]) -> Floats:
     return np.asarray(counts / counts.sum(axis=1, keepdims=True), dtype=np.float64)
 
 
-def _tilt(walks: Sequence[_Walk], near: Floats, overall: Floats, transitions: Floats) -> float:
-    """Return the weight of the place that makes the walks likeliest, each by the shares of the others."""
-    rows, here, after = [], [], []
-    for walk in walks:
-        others = _shares(near[walk.course] - _near(walk, near.shape[1:]), overall)
-        before, place, level = _pairs(walk)
-        rows.append(transitions[before.level, before.age_class, before.side])
-        here.append(np.log(others / overall)[place])
-        after.append(level)
-    chances, tilts, found = np.concatenate(rows), np.concatenate(here), np.concatenate(after)
-    everyone = np.arange(len(found))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Moves:
+    """Seconds of all walks, and the next ones: contexts, levels, and the logarithm of the places' share over all."""
+
+    before: Context
+    after: Integers
+    ratios: Floats
+    walks: int
+
+
+def _moves_of(walks: Sequence[_Walk], near: Floats, overall: Floats) -> _Moves:
+    """Return the moves of the walks, with the shares of places in the other walks."""
+    pairs = [_pairs(walk) for walk in walks]
+    ratios = [
+        np.log(_shares(near[walk.course] - _near(walk, near.shape[1:]), overall) / overall)[place]
+        for walk, (_, place, _) in zip(walks, pairs, strict=True)
+    ]
+    level, age, side = (
+        np.concatenate([getattr(before, name) for before, _, _ in pairs]) for name in ("level", "age", "side")
+    )
+    return _Moves(
+        Context(level, age, side), np.concatenate([after for *_, after in pairs]), np.concatenate(ratios), len(walks)
+    )
+
+
+def _calibrated(places: PlaceMap, moves: _Moves, tilt: float) -> PlaceMap:
+    """Return the map with a tilt, and transitions with which each level is entered as often as by the walks.
+
+    A tilt alone makes levels rarer that belong to few places.
+    """
+    levels = len(places.groups)
+    same = places.groups == places.groups[:, None]
+    left = ~same[moves.before.level, moves.after]
+    wanted = np.bincount(moves.after[left], minlength=levels) + PRIOR_COUNTS
+    tilts, here = np.exp(tilt * moves.ratios), same[moves.before.level]
+    factors = np.ones(levels)
+    found = places
+    for _ in range(CALIBRATIONS if moves.walks >= CALIBRATED_WALKS else 0):
+        chances = next_chances(found, moves.before, tilts)
+        entered = np.where(here, 0.0, chances / chances.sum(axis=1, keepdims=True)).sum(axis=0)
+        factors *= wanted / (entered + PRIOR_COUNTS)
+        found = replace(places, transitions=tilted(places.transitions, same[:, None, None], factors))
+    return replace(found, tilt=tilt)
+
+
+def _likeliest_tilt(places: PlaceMap, moves: _Moves) -> tuple[float, float]:
+    """Return the weight of the place that makes the next seconds likeliest, and their mean cost.
+
+    It is lower than the tilt of `_tilt`. Most of what a second tells of the next does not depend on the place.
+    """
+    everyone = np.arange(len(moves.after))
 
     def cost(tilt: float) -> float:
-        weighted = chances * np.exp(tilt * tilts)
-        return -float(np.log(weighted[everyone, found] / weighted.sum(axis=1)).mean())
+        chances = next_chances(places, moves.before, np.exp(tilt * moves.ratios))
+        return -float(np.log(chances[everyone, moves.after] / chances.sum(axis=1)).mean())
 
-    return float(minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3}).x)
+    found = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3})
+    return float(found.x), float(found.fun)
+
+
+def _tilt(places: PlaceMap, moves: _Moves, laps: Sequence[Lap]) -> float:
+    """Return the weight of the place with which drawn walks forget as slowly as the walks."""
+    measured = _memory([lap.parts for lap in laps])
+
+    def cost(tilt: float) -> float:
+        drawn = draw_walks(_calibrated(places, moves, tilt), range(1, TILT_WALKS + 1))
+        parts = [_alike(rates, laps[number % len(laps)]).parts for number, rates in enumerate(drawn)]
+        return float(np.nansum((_memory(parts) - measured) ** 2))
+
+    return float(minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 0.02}).x)
+
+
+def _alike(rates: Floats, lap: Lap) -> Lap:
+    """Hide of a drawn walk what is hidden of a measured one."""
+    seconds = min(len(rates), len(lap.rates))
+    return replace(lap, rates=np.where(np.isnan(lap.rates[:seconds]), np.nan, rates[:seconds]))
+
+
+def _memory(walks: Sequence[Sequence[Floats]]) -> Floats:
+    """Return the median autocorrelation of walks at each lag; NaN where no part is long enough."""
+    found = []
+    for lag in judge.LAGS_S:
+        values = [judge.autocorrelation(part, lag) for parts in walks for part in parts if len(part) > 2 * lag]
+        known = [value for value in values if not np.isnan(value)]
+        found.append(float(np.median(known)) if known else float("nan"))
+    return np.array(found)
 
 
 AHEAD_S = 10
@@ -323,7 +466,7 @@ def predictions(learned: Learned, pool: Floats, laps: Sequence[Lap]) -> list[Pre
             "forecast",
             f"map, {AHEAD_S} s ahead",
             f"rates until {AHEAD_S} s before",
-            _score(forecast(learned.places, laps, AHEAD_S, generator(1, "fit forecast")), laps),
+            _score(forecast(learned.ahead, laps, AHEAD_S, generator(1, "fit forecast")), laps),
             pooling,
         ),
     )

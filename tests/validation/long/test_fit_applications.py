@@ -53,12 +53,21 @@ def test_the_page_has_the_figures_that_are_found(kind):
 def test_downloads_and_stalls_over_mmwave_meet_the_targets():
     held_out, drawn, _, pooling = found("mmwave")
     keys = [f"download_{size}_mb_s" for size in fit_applications.SIZES_MB]
-    for key in [*keys, "video_4_s_duration_of_a_stall", "video_18_s_duration_of_a_stall"]:
+    stalls = ("duration_of_a_stall", "stalls_in_a_session")
+    for key in [*keys, *(f"video_4_s_{each}" for each in stalls), "video_18_s_stalls_in_a_session"]:
         deviation, distance = fit_applications.compared(drawn[key], held_out[key])
         assert abs(deviation) <= fit_applications.MOST_DEVIATION, key
         assert distance <= fit_applications.MOST_DISTANCE, key
     # The right rates in a wrong order are not enough.
     assert fit_applications.compared(pooling["download_200_mb_s"], held_out["download_200_mb_s"])[1] > 0.25
+
+
+def test_stalls_over_lte_take_as_long_as_over_held_out_walks():
+    held_out, drawn, *_ = found("lte")
+    for key in ("video_4_s_time_stalled", "video_18_s_time_stalled", "video_18_s_stalls_in_a_session"):
+        deviation, distance = fit_applications.compared(drawn[key], held_out[key])
+        assert abs(deviation) <= fit_applications.MOST_DEVIATION, key
+        assert distance <= fit_applications.MOST_DISTANCE, key
 
 
 def test_all_distributions_over_mmwave_are_within_the_target():
