@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import convert
 
-from wavebed.channel.placemap import AGES, SIDES, PlaceMap, decode_map, draw_walks, encode_map
+from wavebed.channel.placemap import AGES, SIDES, TURNS, PlaceMap, decode_map, draw_walks, encode_map
 from wavebed.cli import main
 from wavebed.path.api import Path
 from wavebed.path.model import SceneMap, scene_maps
@@ -70,7 +70,10 @@ def maps(draw) -> PlaceMap:
         step_s=float(draw(st.sampled_from([0.5, 1.0, 2.0, 7.0]))),
         edges_mbps=edges,
         quantiles_mbps=ends[:-1, None] + inner * np.diff(ends)[:, None],
-        stay=draw(st.sampled_from([0.0, 0.3, 0.99])),
+        groups=np.arange(levels) // 2,
+        stay=np.full(levels, draw(st.sampled_from([0.0, 0.3, 0.99]))),
+        lean=np.full((TURNS, TURNS, 2), draw(st.sampled_from([0.0, 0.5]))),
+        tilt_holds=draw(st.booleans()),
         transitions=rows(levels, len(AGES) + 1, SIDES, levels),
         tilt=draw(st.floats(0, 1)),
         weights=rows(courses),
