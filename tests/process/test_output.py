@@ -71,7 +71,7 @@ OPTIONS = [
     Option(("channel", "SCENE"), "--up-output", "up.csv", b"# wavebed pattern"),
     Option(("channel", "SCENE"), "--plot", "plot.svg", b"<?xml"),
     Option(("scenes", "CONDITION"), "--plot", "plot.svg", b"<?xml"),
-    Option(("fit", "WALKS", "--held-out", "quarter:1"), "-o", "place.json", b'{\n "wavebed-map": 1,'),
+    Option(("fit", "WALKS", "--held-out", "quarter:1"), "-o", "place.json", b'{\n "wavebed-map": 2,'),
     Option(("fit", "WALKS", "--held-out", "quarter:1"), "--report", "fit.html", b"<!doctype html>"),
     Option(("trace", "convert", "TRACE"), "-o", "out.csv", b"# wavebed pattern"),
     Option(("trace", "cut", "TRACE", "--to", "2s"), "-o", "out.csv", b"# wavebed pattern"),
@@ -95,7 +95,7 @@ ELSEWHERE = {
     *((name, f"--{option}") for name in ("attach", "gateway") for option in (  # the options of bridge
         "log", "pcap", "summary", "scenario", "trace", "up-trace", "down-trace", "timeline",
     )),
-    ("kernel", "build", "--source"),  # read
+    ("kernel", "build", "--source"), ("fit", "--within"), ("trace", "convert", "--within"),  # read
     ("explain", "--plot"),  # tests/process/test_explain_command.py
     ("check", "--scenario"), ("check", "--trace"), ("check", "--up-trace"), ("check", "--down-trace"),  # read
     ("check", "--output"),  # a new folder
