@@ -19,7 +19,7 @@ from real_traces import with_tables
 from wavebed.league.cells import SETTINGS_FILE, LeagueSettings
 from wavebed.league.emulators import EMULATORS
 from wavebed.league.page import League, text
-from wavebed.page.charts import STYLES, picture
+from wavebed.page.charts import STYLES, Picture, panels
 from wavebed.page.text import MISSING
 from wavebed.result.machine import machine
 
@@ -49,16 +49,19 @@ def draw(league: League) -> None:
                     xs.append(100 * result.errors["delivered Mbit/s"] / result.errors["offered Mbit/s"])
                     ys.append(row + (place - 2.5) * 0.12)
             axes.plot(
-                xs, ys, linestyle="none", marker=style.marker, color=style.colour, markersize=3.5,
+                xs, ys, linestyle="none", marker=style.marker, color=style.colour, markersize=6,
                 label=EMULATORS[emulator].title,
             )  # fmt: skip
         axes.axvline(100, color="black", linewidth=0.6)
-        axes.set_yticks(range(len(recordings)), [short(name) for name in recordings], fontsize=6)
+        axes.set_yticks(range(len(recordings)), [short(name) for name in recordings], fontsize=9)
         axes.invert_yaxis()
         axes.set_xlabel("delivered, % of what the recording offers")
-        axes.legend(fontsize=5.5, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, frameon=False)
+        axes.legend(fontsize=9, loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=3, frameon=False)
 
-    picture(shares, "Downloads over each recording", 3.4).save(PICTURE)
+    figure, (axes,) = panels([4.4], 5.0)
+    figure.set_figwidth(8)
+    shares(axes)
+    Picture(figure, "Downloads over each recording").save(PICTURE)
 
 
 def summary(league: League) -> str:
