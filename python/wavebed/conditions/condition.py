@@ -349,10 +349,8 @@ def radio_scene(name: str) -> SceneModel:
 
     from wavebed.scene.read import scene_of
 
-    found = condition(name.partition("/")[0])
-    variant = next(each for each in found.variants if each.name == name)
-    scene = scene_of(dict(variant.scene), found.file)
-    return replace(scene, name=name.replace("/", "-"))
+    scene, file, called = _merged_scene(name)
+    return replace(scene_of(dict(scene), file), name=called)
 
 
 @cache
@@ -366,6 +364,11 @@ def low_orbit(name: str) -> LowOrbit:
     """
     from wavebed.channel.low_orbit import low_orbit_of
 
+    return low_orbit_of(*_merged_scene(name))
+
+
+def _merged_scene(name: str) -> tuple[Mapping[str, object], Path, str]:
+    """Return the scene of a variant, the condition's file, and the name of the scene."""
     found = condition(name.partition("/")[0])
     variant = next(each for each in found.variants if each.name == name)
-    return low_orbit_of(variant.scene, found.file, name.replace("/", "-"))
+    return variant.scene, found.file, name.replace("/", "-")

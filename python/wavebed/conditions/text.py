@@ -158,8 +158,7 @@ def _of_access(access: LowOrbit, seed: int) -> dict[str, int]:
     from wavebed.channel.low_orbit import STEP_NS, STEPS_PER_S, to_pattern
 
     rates = []
-    for direction in ("down", "up"):
-        pattern = to_pattern(access, seed, "down" if direction == "down" else "up")
+    for pattern in (to_pattern(access, seed, "down"), to_pattern(access, seed, "up")):
         assert pattern.rate_bps is not None, "it has all columns"
         rates.append(np.repeat(pattern.rate_bps, pattern.lengths() // STEP_NS))
     down, up = (each.reshape(-1, STEPS_PER_S).mean(axis=1) for each in rates)
