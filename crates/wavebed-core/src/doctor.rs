@@ -1,5 +1,6 @@
 //! Checks by trial what this machine supports, with a remedy for each failure.
 
+use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -306,6 +307,9 @@ fn ipv6() -> Check {
     }
 }
 
+/// The default of the guest's kernel.
+const CONTROL_IN_VIRTUAL_TIME: &str = "cubic";
+
 fn congestion_controls() -> Check {
     let name = "congestion control";
     let known = network::congestion_controls();
@@ -313,7 +317,15 @@ fn congestion_controls() -> Check {
         .into_iter()
         .filter(|wanted| !known.iter().any(|one| one == wanted))
         .collect();
-    let found = known.join(", ");
+    let mut found = known.join(", ");
+    let default = network::default_congestion_control();
+    if default != CONTROL_IN_VIRTUAL_TIME {
+        // A namespace may not have another default: CUBIC is restricted where it is not the machine's.
+        let _ = write!(
+            found,
+            " (default {default}; in virtual time {CONTROL_IN_VIRTUAL_TIME})"
+        );
+    }
     if missing.is_empty() {
         return Check::ok(name, found);
     }

@@ -670,6 +670,13 @@ pub fn congestion_controls() -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
+/// The congestion control of programs that choose none; empty where the kernel does not tell.
+#[must_use]
+pub fn default_congestion_control() -> String {
+    let text = fs::read_to_string(path("net.ipv4.tcp_congestion_control"));
+    text.map(|text| text.trim().to_owned()).unwrap_or_default()
+}
+
 /// The remark if this machine does not forward packets.
 #[must_use]
 pub fn forwarding_remark(has_v6: bool) -> Option<String> {

@@ -382,7 +382,7 @@ class PathTable(Struct, frozen=True, kw_only=True):
             values.text,
             "TCP congestion control of all hosts, such as cubic or bbr",
             write="NAME",
-            absent="that of the machine",
+            absent="that of the machine; in virtual time cubic",
         ),
     ] = None
 
