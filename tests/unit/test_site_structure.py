@@ -67,6 +67,21 @@ def test_each_reference_stands_at_its_byte_and_sizes_are_exact(tmp_path: Path) -
     assert built.site.notes == ()
 
 
+def test_images_have_area_by_their_bytes_and_stand_side_by_side(tmp_path: Path) -> None:
+    document = row(0, "document", 400_000, gzip_bytes=50_000)
+    images = [row(1, size=40_000), row(2, size=9000), row(3, size=900_000)]
+    structure = structure_of({"page": "a page", "objects": [document, *images]}, Path("page.json"))
+    StructuredSite(structure).build(tmp_path)
+    text = (tmp_path / "www.page.example/index.html").read_text()
+    sides = [(int(width), int(height)) for width, height in re.findall(r"<img src=\S+ width=(\d+) height=(\d+)>", text)]
+    areas = [width * height for width, height in sides[:2]]
+    assert areas == [pytest.approx(size * 1.1 / 2.1 / 0.30, rel=0.02) for size in (40_000, 9000)]
+    assert sides[2] == (980, 735)
+    assert "<div" not in text
+    words = sum(len(part.split()) for part in re.findall("<p>([^<]*)</p>", text))
+    assert 300 <= words <= 400
+
+
 def test_text_has_its_size_as_gzip_too(tmp_path: Path) -> None:
     sizes = [(60_000, 20_000), (60_000, 5000), (30_000, 18_000)]
     objects = [row(index, "script", size, gzip_bytes=packed) for index, (size, packed) in enumerate(sizes, 1)]
@@ -109,7 +124,7 @@ def test_a_style_has_its_fonts_and_pictures_and_the_page_shows_them(tmp_path: Pa
     assert sheet[900:].startswith(b".f3{")
     page = (built.folder / "www.page.example/index.html").read_bytes()
     assert b"<p class=f2>" in page
-    assert b"<div class=f3>" in page
+    assert b"<i class=f3>" in page
     assert [origin.name for origin in built.site.origins] == ["www.page.example", "h3.page.example"]
 
 

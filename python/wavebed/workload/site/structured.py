@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wavebed.workload.site.content import JPEG_BYTES_PER_PIXEL, font, jpeg, png, random_stream
+from wavebed.workload.site.content import font, jpeg, png, random_stream
 from wavebed.workload.site.model import Kind, Site, SiteObject, SiteOrigin
 from wavebed.workload.site.spec import MINIMUM_BYTES, MINIMUM_JPEG_BYTES
 
@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from wavebed.workload.site.structure import Structure, StructureObject
 
 TEXT_FRACTION = 0.05
-"""Of a document's body that is text to read: assumed; the rest is elements and their attributes."""
+"""Of a small document's body that is text to read: assumed; the rest is elements and their attributes."""
+MOST_TEXT_BYTES = 346 * 6
+"""Of text to read in a document: the median home page has 346 words on desktops (Web Almanac 2019, chapter SEO), and a
+word with its space has 6 letters."""
+SHOWN_PX_PER_BYTE = 1.1 / 2.1 / 0.30
+"""Area of an image in the page: a JPEG has 0.30 bytes for each of its pixels (Web Almanac 2019, chapter Media, figure
+10, median), and the 2.1 million pixels of a page's images are laid out on 1.1 million of the page (figure 4, median of
+desktops)."""
 PAGE_PX = 980
 """Width at which browsers of phones lay out a page without a viewport of its own."""
 DEVICE_PX = 375
@@ -53,7 +60,8 @@ class _Filler:
 
 
 _DATA = _Filler(2000, '<script>var x="', '"</script>\n')
-_ELEMENT = _Filler(_ELEMENT_BYTES, '<div class="', '"></div>\n')
+_ELEMENT = _Filler(_ELEMENT_BYTES, '<i class="', '"></i>\n')
+"""Takes no room, so that images which follow one another stand side by side."""
 _READ = _Filler(_TEXT_BYTES, "<p>", "</p>\n")
 _RULE = _Filler(70, ".c", "{color:#123;margin:0 1px}\n")
 _COMMENT = _Filler(200, "/*", "*/\n")
@@ -71,6 +79,7 @@ class _Text:
     filled: int = 0
     read: int = 0
     """Bytes of filler so far, and how many of them are text to read."""
+    text_fraction: float = TEXT_FRACTION
 
     def add(self, text: str) -> None:
         """Append a text that stays."""
@@ -96,7 +105,7 @@ class _Text:
     def fill_body(self, to: int) -> None:
         """Append elements, and text to read, until the text has `to` bytes."""
         while self.size < to:
-            is_read = self.read <= TEXT_FRACTION * self.filled
+            is_read = self.read <= self.text_fraction * self.filled
             before = self.filled
             way = _READ if is_read else _ELEMENT
             self.fill(min(to, self.size + way.bytes), way)
@@ -291,13 +300,14 @@ class StructuredSite:
 
     def _begin_body(self, page: StructureObject, text: _Text) -> bool:
         """Begin the body, with elements that have the fonts and pictures of style sheets."""
+        text.text_fraction = min(TEXT_FRACTION, MOST_TEXT_BYTES / max(1, page.bytes - text.size))
         if page.bytes > _SHOWN_FRAME_BYTES or page.object == 0:
             text.add("<body>\n")
         for each in self._of_styles(page):
             if each.type == "font":
                 text.add(f"<p class=f{each.object}>Letters of a font</p>")
             elif each.type == "image":
-                text.add(f"<div class=f{each.object}></div>")
+                text.add(f"<i class=f{each.object}></i>")
         return True
 
     def _of_styles(self, finder: StructureObject) -> Iterator[StructureObject]:
@@ -309,14 +319,14 @@ class StructuredSite:
                 yield from self._of_styles(each)
 
     def _sides(self, each: StructureObject) -> tuple[int, int]:
-        """Return width and height in pixels: as given, or so that it is shown with a pixel for each of its pixels."""
+        """Return width and height in pixels of the page: as given, or by its bytes."""
         if each.width is not None and each.height is not None:
             return each.width, each.height
         if each.type == "image" and each.bytes < MINIMUM_BYTES["image"]:
             return 1, 1
-        area = max(1.0, each.bytes / JPEG_BYTES_PER_PIXEL)
-        width = min(DEVICE_PX if self._structure.viewport == "device" else PAGE_PX, round(math.sqrt(area * 4 / 3)))
-        return max(1, width), max(1, round(area / max(1, width)))
+        most = DEVICE_PX if self._structure.viewport == "device" else PAGE_PX
+        width = max(1, min(most, round(math.sqrt(each.bytes * SHOWN_PX_PER_BYTE * 4 / 3))))
+        return width, max(1, round(width * 3 / 4))
 
     def _element(self, page: StructureObject, each: StructureObject) -> str:
         """Return what refers to an object in a document."""
@@ -341,7 +351,7 @@ class StructuredSite:
                 f"<img src={url} width={width} height={height}{lazy}>" if each.type == "image" else f"<img src={url}>"
             )
         if tag == "text":
-            return f'<div style="width:{width}px;height:{height}px;background:url({url})"></div>'
+            return f'<i style="display:inline-block;width:{width}px;height:{height}px;background:url({url})"></i>'
         if tag == "link" and each.type == "font":
             return f"<link rel=preload as=font crossorigin href={url}>"
         return f'<script>fetch("{url}")</script>'
@@ -362,7 +372,7 @@ class StructuredSite:
         if each.type == "font":
             return f"@font-face{{font-family:{name};src:url({url})}}.{name}{{font-family:{name},sans-serif}}\n"
         width, height = self._sides(each)
-        return f".{name}{{width:{width}px;height:{height}px;background:url({url})}}\n"
+        return f".{name}{{display:inline-block;width:{width}px;height:{height}px;background:url({url})}}\n"
 
     def _write_script(self, script: StructureObject, text: _Text) -> None:
         cost_ms = script.bytes / 1000 * self._structure.script_cost
