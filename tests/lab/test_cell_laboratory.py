@@ -70,6 +70,17 @@ def test_each_device_reaches_the_server_over_its_own_links(tmp_path: FilePath, e
     assert links["internet.up"]["delivered_segments"] >= 6
 
 
+def test_a_cell_without_devices_has_the_client_beside_modelled_users(tmp_path: FilePath) -> None:
+    first, _, _ = CELL.partition("[[device]]")
+    users = '[[cell.background]]\nname = "neighbour"\nrate = "60mbit"\ntraffic = { kind = "full-buffer" }\n'
+    (tmp_path / "cell.toml").write_text(first + users)
+    with Path(tmp_path / "cell.toml").up() as lab:
+        lab.client.run(["ping", "-c", "2", "-i", "0.2", "server"], capture_output=True, check=True)
+    assert links_of(lab)["radio.client.down"]["delivered_segments"] >= 2
+    (cell,) = (each for each in lab.summary["cells"] if each["name"] == "radio.down")
+    assert [(user["name"], user["served_bytes"] > 0) for user in cell["background"]] == [("neighbour", True)]
+
+
 def test_a_view_of_a_laboratory_has_a_device_for_its_client(tmp_path: FilePath) -> None:
     (tmp_path / "cell.toml").write_text(CELL)
     with Path(tmp_path / "cell.toml").up() as lab:

@@ -115,6 +115,27 @@ def test_a_remedy_of_two_ends_has_none_on_a_device(kind: str, host: str, tmp_pat
         planned(tmp_path, text)
 
 
+NEIGHBOURS = '[[cell.background]]\nname = "neighbour"\ncount = 3\nrate = "60mbit"\n'
+
+
+@pytest.mark.parametrize("kind", ["tunnel", "hysteria"])
+def test_without_devices_the_client_is_alone_beside_modelled_users_and_keeps_its_names(
+    kind: str, tmp_path: Path
+) -> None:
+    remedy = f'remedy = {{ kind = "{kind}", peer = "client" }}'
+    text = PATH.format(server="", edge=f'[path.edge]\nafter = "core"\n{remedy}', client="", device="")
+    text = text.replace('[[device]]\nname = "phone"\ncount = 2\n', NEIGHBOURS).replace('device = "phone"\n', "")
+    treatment = planned(tmp_path, text)
+    assert [host.name for host in treatment.path.hosts] == ["server", "edge", "client"]
+    assert [each.name for each in treatment.path.cell.devices] == ["client"]
+    assert [(each.name, each.common.client_host) for each in treatment.workloads] == [("bulk", "client")]
+
+
+def test_a_cell_needs_devices_or_modelled_users(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"device: is missing: add \[\[device\]\] with a name, or \[\[cell.background"):
+        planned(tmp_path, f'[path]\n{RADIO}[cell]\nscheduler = "round-robin"\n[[workload]]\nkind = "bulk"\n')
+
+
 QUEUES = sorted(str(kind.__struct_config__.tag) for kind in get_args(Queue))
 
 

@@ -368,6 +368,14 @@ def test_modelled_users_have_metrics_and_all_shares_are_the_slots() -> None:
         assert metrics.keys() <= {each.name for each in known[name]}
 
 
+def test_a_direction_with_a_single_user_has_no_account_of_slots() -> None:
+    given = tables({"phone-1": 6000, "phone-2": 3000}, {"phone-1": 400_000, "phone-2": 200_000})
+    given |= rows_of_users(neighbour_1=150_000)
+    found = figures(device_metrics(given, {"phone-1.download": TimeSpan(0, 10, True)}, with_users())["cell"])
+    assert found["slots down"] == pytest.approx(100)
+    assert [found[name] for name in ("slots up", "air time of control up", "idle air time up")] == [None] * 3
+
+
 def test_explain_names_the_modelled_user_whose_turn_it_was() -> None:
     from wavebed.explain.build import _sharing
 

@@ -26,6 +26,7 @@ from wavebed.path.cell_tables import (
     cell_key,
 )
 from wavebed.path.model import (
+    CLIENT,
     BackgroundModel,
     CellModel,
     DeviceModel,
@@ -221,7 +222,10 @@ class _Reader:
     def _devices(self, slices: Mapping[str, Sequence[CellSlice]]) -> Iterator[DeviceModel]:
         tables = self.source.devices
         if tables is None:
-            raise Problem("is missing: add [[device]] with a name", self._place("device"))
+            if not isinstance(self.source.cell, dict) or "background" not in self.source.cell:
+                rule = "is missing: add [[device]] with a name, or [[cell.background]] beside the client"
+                raise Problem(rule, self._place("device"))
+            tables = [{"name": CLIENT}]
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables) or not tables:
             raise Problem("is not an array of tables: write [[device]] above each one", self._place("device"))
         total = 0
@@ -294,7 +298,7 @@ class _Reader:
         return links
 
     def _names(self, keys: CellDeviceTable, place: str) -> list[str]:
-        if keys.name in (*HOSTS, "localhost"):
+        if keys.name in (*HOSTS, "localhost") and self.source.devices is not None:
             raise Problem(f"{keys.name!r} is the name of another host: choose another", f"{place}.name")
         at(f"{place}.name", _check_unnumbered, keys.name)
         names = [keys.name] if keys.count is None else [f"{keys.name}-{number}" for number in range(1, keys.count + 1)]

@@ -226,6 +226,10 @@ class OpenLoop(Struct, frozen=True):
     alpha: float
 
 
+CLIENT = "client"
+"""The name of a path's client; of the only device of a cell without ``[[device]]`` too."""
+
+
 class CellModel(Struct, frozen=True):
     """The radio hop of a path whose devices share a cell.
 
@@ -250,6 +254,11 @@ class CellModel(Struct, frozen=True):
     down_background: tuple[BackgroundModel, ...] = ()
     up_background: tuple[BackgroundModel, ...] = ()
     power: OpenLoop | None = None
+
+    @property
+    def is_of_client(self) -> bool:
+        """Whether the path's client is its only device, beside modelled users."""
+        return self.devices[0].name == CLIENT
 
     def named(self, name: str) -> tuple[DeviceModel, ...]:
         """Return the device of this name, or all devices of a ``[[device]]`` with ``count``; none: there is no such."""
@@ -322,7 +331,7 @@ def chosen_device(name: str | None, path: PathModel) -> str:
     if path.cell is None:
         if name is not None:
             raise Problem("the path has no devices: add [[device]] to the scenario, or leave it out")
-        return "client"
+        return CLIENT
     devices = [device.name for device in path.cell.devices]
     if name is None:
         return devices[0]

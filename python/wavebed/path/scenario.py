@@ -190,7 +190,8 @@ class _Reader:
         self._check_peers(hosts, nat=table.nat)
         if cell is not None:
             devices = [self._device(device.name, of_devices[device.name], hosts[-1], table) for device in cell.devices]
-            self._check_ends(hosts, devices, of_devices)
+            if not cell.is_of_client:
+                self._check_ends(hosts, devices, of_devices)
             hosts = (*hosts[:-1], *devices)
         return PathModel(
             hosts=hosts,

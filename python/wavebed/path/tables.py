@@ -20,7 +20,7 @@ from wavebed.config.problems import Problem, at, described, one_of
 from wavebed.config.reader import Reader, unread
 from wavebed.config.table import Key, fields, properties_of, table_schema
 from wavebed.path import values as link_values
-from wavebed.path.model import Delay, DrawnStart, Loss, Rate, TraceEnd
+from wavebed.path.model import CLIENT, Delay, DrawnStart, Loss, Rate, TraceEnd
 from wavebed.radio.presets import PRESETS, UeLimit
 from wavebed.radio.read import preset, ue_limit
 from wavebed.radio.tables import RadioTable, UeLimitTable, WifiTable
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 DIRECTIONS = ("down", "up")
-HOSTS = ("server", "edge", "client")
+HOSTS = ("server", "edge", CLIENT)
 SECOND_RADIO = "second-radio"
 """The key of the client's second radio, and the name of its hop."""
 

@@ -304,10 +304,8 @@ def _of_slots(
     for side in _DIRECTIONS:
         slots = control = idle = None
         every = [air_ns for (_, of_side), (_, air_ns) in sums.items() if of_side == side]
-        if table is not None and lasted_ms > 0:
-            time_ms = table.column("time_ms").to_numpy()
-            of_side = np.asarray(table.column("cell").to_pylist()) == f"{cell}.{side}"
-            rows = table.filter(of_side & (time_ms >= math.floor(begin_ms)) & (time_ms < end_ms))
+        rows = None if table is None else _rows(table, f"{cell}.{side}", begin_ms, end_ms)
+        if rows is not None and rows.num_rows:  # a direction with a single user has no account
             slots = float(rows.column("slots_ns").to_numpy().sum()) / 1e4 / lasted_ms
             control = float(rows.column("control_ns").to_numpy().sum()) / 1e4 / lasted_ms
             if None not in every:
@@ -317,6 +315,12 @@ def _of_slots(
         )
         yield Metric(f"air time of control {side}", control, "%", "neither", _AIR)
         yield Metric(f"idle air time {side}", idle, "%", "neither", "slots - all air times")
+
+
+def _rows(table: pa.Table, cell: str, begin_ms: float, end_ms: float) -> pa.Table:
+    time_ms = table.column("time_ms").to_numpy()
+    of_side = np.asarray(table.column("cell").to_pylist()) == cell
+    return table.filter(of_side & (time_ms >= math.floor(begin_ms)) & (time_ms < end_ms))
 
 
 def _radio(

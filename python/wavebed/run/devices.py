@@ -41,6 +41,8 @@ def on_devices(workload: AnyWorkload, cell: CellModel | None) -> list[AnyWorkloa
         if common.device is not None:
             raise Problem(f'the client is the {common.client} already: remove client = "{common.client}"', "device")
         return [workload]
+    if cell.is_of_client and common.device is None:
+        return [workload]
     names = device_names(common.device, cell)
     found = []
     for name in names:
@@ -194,7 +196,7 @@ def tables_of(
     found: list[tuple[str, str | None, Mapping[str, object]]] = []
     for table in tables:
         name = str(table.get("name", table["kind"]))
-        if cell is None or table.get("client", "client") != "client":
+        if cell is None or cell.is_of_client or table.get("client", "client") != "client":
             found.append((name, None, table))
         else:
             found += [(f"{each}.{name}", each, table) for each in device_names(table.get("device"), cell)]
