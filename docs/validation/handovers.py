@@ -27,6 +27,7 @@ from fit_walks import markdown
 from wavebed.channel.propagation.correlated import generator
 from wavebed.channel.serving import length_s
 from wavebed.fit.handovers import (
+    BEFORE,
     KINDS,
     HandoverEvent,
     HandoverRecording,
@@ -36,11 +37,13 @@ from wavebed.fit.handovers import (
     distances,
     effect,
     effects,
+    interruption_s,
     kind_rows,
     learn_handovers,
     lengths_of,
     spread_text,
 )
+from wavebed.fit.judge import ks_distance
 from wavebed.page.charts import FAINT, INK, blank, styled
 from wavebed.store.load import load_run
 from wavebed.workload.parsers import read_end
@@ -65,6 +68,7 @@ delay = "{delay_us}us"
 rate = "50mbit"
 down-trace = "{name}.csv"
 down-queue = "droptail:{queue}ms"
+up-queue = "drophead:1p"
 radio = "nr-30khz"
 congestion-control = "cubic"
 client = {{ sysctl = {{ "net.ipv4.tcp_rmem" = "4096 131072 6291456" }} }}
@@ -97,6 +101,7 @@ BEARERS: Final = {
     'split, `reordering = "100ms"`': 'bearer = "split", reordering = "100ms"',
     "split": 'bearer = "split"',
 }
+SPACINGS_MS: Final = (0.2, 1.0, 2.5, 5.0, 7.5, 10.0)
 GAP_S: Final = 0.129
 """Median interruption of changes of the NR cell."""
 WIRE: Final = 1500 / 1448
@@ -104,6 +109,9 @@ WIRE: Final = 1500 / 1448
 FULL: Final = 95
 """Percentile of RTT at which the queue is full. It is a time: RTT exceeded the least one by 3 ms at 800 Mbit/s with a
 window of 4 MB, and by 40 ms at 100 Mbit/s with one of 1.2 MB."""
+START_S: Final = 4.0
+"""Until then the window grew, and RTT did not: goodput is less than the link's rate. Played as such it made the first
+transfers lose segments."""
 RADIO_US: Final = 4500
 """Round trip of the radio itself."""
 CONSTANTS: Final = {"scg": (0.05,), "lte": (0.05,), "addition": (0.076,), "release": (0.07,)}
@@ -131,7 +139,7 @@ def pattern_of(recording: HandoverRecording, lengths: Mapping[str, Sequence[floa
     """Return a pattern: the mean rate of each second without the bins of handovers, and drawn interruptions.
 
     The rate changes at events too, because a change of the cell changes it. A part that only has bins of handovers has
-    the rate of the part before it.
+    the rate of the part before it. The first parts have the highest of their rates.
     """
     received = recording.received
     end_s = float(np.ceil(received.at_s[-1])) + 2
@@ -145,6 +153,8 @@ def pattern_of(recording: HandoverRecording, lengths: Mapping[str, Sequence[floa
         bins = own & (received.at_s >= begin - 0.05) & (received.at_s < end - 0.05)
         rate = float(received.goodput_bps[bins].mean()) if bins.any() else (parts[-1][1] if parts else 1e7)
         parts.append((begin, rate))
+    usable = max(rate for at, rate in parts if at < START_S)
+    parts = [(at, max(rate, usable) if at < START_S else rate) for at, rate in parts]
     draws = generator(seed, f"handovers {recording.day}-{recording.name}").random(len(recording.events))
     gaps: list[tuple[float, float]] = []
     for event, draw in zip(recording.events, draws.tolist(), strict=True):
@@ -255,6 +265,7 @@ def main() -> int:
             "constants": markdown(kind_rows(by_constant)),
             "distances": markdown(distance_table(measured, by_trial, by_constant)),
             "judge": markdown(judge_rows(measured, by_trial, by_constant)),
+            "spacing": markdown(list(spacing_rows(learned.recordings))),
             "bearers": markdown(bearers),
         },
         PAGE,
@@ -337,6 +348,54 @@ def judge_rows(
             off = f"{100 * (other / middle - 1):+.0f} %" if middle else "–"
             rows.append((name, figure, spread_text(recorded), spread_text(by_trial), off, spread_text(fixed)))
     return rows
+
+
+def spacing_rows(recordings: Sequence[HandoverRecording]) -> Iterable[Sequence[str]]:
+    """Yield RTT spikes of changes of the NR cell as the kernel smooths them, by the time between two samples.
+
+    After an interruption the samples of one round trip have its length; those that follow have none of it.
+    """
+    yield "an RTT sample each, ms", "RTT spike, ms", "distance of a day to recorded spikes"
+    random = generator(1, "spacing of samples")
+    gaps = [
+        (each.day, 1e3 * interruption_s(found), found.spike_ms, _usual_rtt_ms(each.sent, found.event.at_s))
+        for each in recordings
+        if each.sent is not None
+        for found in effects(each)
+        if found.event.kind == "scg"
+    ]
+    for spacing_ms in SPACINGS_MS:
+        drawn = [
+            (day, smoothed_spike(gap_ms, rtt_ms, spacing_ms, random.random(2)))
+            for _ in range(200)
+            for day, gap_ms, _, rtt_ms in gaps
+        ]
+        days = sorted({day for day, *_ in gaps})
+        apart = [
+            ks_distance(
+                np.array([spike for each, spike in drawn if each == day]),
+                np.array([spike for each, _, spike, _ in gaps if each == day]),
+            )
+            for day in days
+        ]
+        yield f"{spacing_ms:g}", spread_text([spike for _, spike in drawn]), f"{np.mean(apart):.2f}"
+    yield "recorded", spread_text([spike for *_, spike, _ in gaps]), "–"
+
+
+def _usual_rtt_ms(sent: TransferBins, at_s: float) -> float:
+    start = int(np.searchsorted(sent.at_s, at_s, side="right")) - 1
+    return float(np.median(sent.rtt_ms[start - BEFORE : start]))
+
+
+def smoothed_spike(gap_ms: float, rtt_ms: float, spacing_ms: float, phases: Floats) -> float:
+    """Return the highest of three readings of the smoothed RTT; `phases` of samples and readings are from 0 to 1."""
+    at_ms = np.arange(phases[0] * spacing_ms, 300, spacing_ms)
+    smooth_ms, value_ms = [0.0], 0.0
+    for each in at_ms.tolist():
+        value_ms += ((gap_ms if each < rtt_ms else 0.0) - value_ms) / 8
+        smooth_ms.append(value_ms)
+    read = np.searchsorted(at_ms, 100 * (phases[1] + np.arange(3)), side="right")
+    return float(np.array(smooth_ms)[read].max())
 
 
 def split_rows(folder: Path) -> Iterable[Sequence[str]]:

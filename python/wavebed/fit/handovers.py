@@ -398,12 +398,14 @@ def calm_events(recording: HandoverRecording, apart_s: float = 2.0) -> list[Hand
 def lengths_of(found: Effects) -> dict[str, tuple[float, ...]]:
     """Return the distribution of interruptions of each kind, seconds: percentiles from 0 to 100, in steps of 10.
 
-    A kind with fewer than `LEAST_OWN` events has the distribution of all kinds.
+    A kind with fewer than `LEAST_OWN` events has the distribution of all kinds with random access; `release` has none,
+    and shares the distribution of all.
     """
     lengths: dict[str, tuple[float, ...]] = {}
     for kind in KINDS:
         own = [interruption_s(one) for one in found if one.event.kind == kind]
-        each = own if len(own) >= LEAST_OWN else [interruption_s(one) for one in found]
+        alike = [interruption_s(one) for one in found if kind == "release" or one.event.kind != "release"]
+        each = own if len(own) >= LEAST_OWN else alike
         if each:
             lengths[kind] = tuple(np.percentile(each, np.linspace(0, 100, STEPS + 1)).tolist())
     return lengths
@@ -513,7 +515,7 @@ class LearnedHandovers:
             if kind in self.lengths:
                 times = ", ".join(f'"{1e3 * each:.0f}ms"' for each in self.lengths[kind])
                 count = sum(one.event.kind == kind for one in self.effects)
-                what = f"{count} events" if count >= LEAST_OWN else f"{count} events are too few: all kinds"
+                what = f"{count} events" if count >= LEAST_OWN else f"{count} events are too few: kinds like it"
                 lines += [f"# {KINDS[kind]}: {what}; percentiles 0, 10, … 100", f"{key} = [{times}]"]
         count = sum(event.kind == "lte" for each in self.recordings for event in each.events)
         if count:
