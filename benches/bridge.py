@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests/path"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/lab"))
 
 import bridge_agent as agent
 from forward import table
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 DELAY_MS = 5
 PROBES, INTERVAL_US = 1000, 5000
-TCP_S = 5.0
+TCP_S = 5
 FLOWS = 4
 SEGMENTS = (1, 16)
 
@@ -66,7 +66,7 @@ def linux_bridge() -> Iterator[None]:
 
 def download() -> float:
     """Return the goodput of some downloads at once, Gbit/s."""
-    return agent.tcp(TCP_S, "-P", str(FLOWS), "-O", "1") / 1e9
+    return agent.tcp("-t", str(TCP_S), "-P", str(FLOWS), "-O", "1") / 1e9
 
 
 def tcp(rounds: int, _frames: int) -> dict[str, object]:

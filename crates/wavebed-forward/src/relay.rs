@@ -320,7 +320,7 @@ impl RelayCounts {
 
 /// Makes a frame, after its virtio-net header, ready to leave through `to`, if it is to be forwarded.
 fn prepare(frame: &Arrived, bytes: &mut [u8], own: &[IpAddr], to: &Port) -> Verdict {
-    if frame.addressee != Addressee::Us || frame.tagged {
+    if frame.addressee != Addressee::Us || frame.vlan.is_some() {
         return Verdict::Ignore;
     }
     if frame.place == Place::Lost {

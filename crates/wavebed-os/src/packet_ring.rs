@@ -2,6 +2,7 @@
 //! receive single frames in at once. Layouts are from `linux/if_packet.h`; see also the kernel's `packet_mmap`.
 
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,7 +12,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use crate::error::{Context, Result};
 use crate::packet_socket::{
     PACKET_COPY_THRESH, PACKET_RX_RING, PACKET_TX_RING, PACKET_VERSION, PacketSocket, Statistics,
-    VIRTIO_HEADER_BYTES, no_room,
+    VIRTIO_HEADER_BYTES, no_room, set_option,
 };
 use crate::poll;
 
@@ -28,6 +29,8 @@ const TP_STATUS_WRONG_FORMAT: u32 = 4;
 
 /// Where a frame to send begins in its slot: after a `tpacket2_hdr`.
 const TX_DATA: usize = 32;
+/// Bytes of a slot for a received frame of a normal MTU.
+const SLOT_BYTES: u32 = 2048;
 /// Bytes of a slot that are not the frame's.
 const TX_HEADERS: u32 = 32 + 10;
 /// Where `sll_pkttype` is in a `sockaddr_ll`.
@@ -316,8 +319,8 @@ pub struct Arrived {
     pub length: u32,
     /// The kind of its destination address.
     pub addressee: Addressee,
-    /// Whether it had a VLAN tag.
-    pub tagged: bool,
+    /// Its VLAN tag, taken out by the kernel.
+    pub vlan: Option<VlanTag>,
     /// Where it is.
     pub place: Place,
 }
@@ -328,10 +331,7 @@ pub struct Arrived {
 #[derive(Debug)]
 pub struct FrameRing {
     socket: PacketSocket,
-    map: Shared,
-    slots: u32,
-    slot_bytes: u32,
-    next: u32,
+    slots: FrameSlots,
 }
 
 impl FrameRing {
@@ -346,19 +346,78 @@ impl FrameRing {
         let socket = PacketSocket::open(interface)?.with_virtio_header()?;
         let room: libc::c_int = 8 << 20;
         socket
-            .set(libc::SOL_PACKET, PACKET_COPY_THRESH, &1)
-            .and_then(|()| socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &room))
+            .set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &room)
             .during("set up a packet socket of", interface)?;
-        let slot_bytes = 2048;
-        let map = make_ring(&socket, PACKET_RX_RING, slot_bytes, slots)?;
+        let slots = FrameSlots::make(socket.as_fd(), slots)
+            .and_then(|()| FrameSlots::map(socket.as_fd(), slots))
+            .during("make a ring for", interface)?;
         socket.receive_incoming()?;
+        Ok(Self { socket, slots })
+    }
+
+    /// Reads the first of the frames that were put aside, with its virtio-net header. To be called once for each frame
+    /// that is [`Place::Aside`], in order. 0: it is not there.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    pub fn read_aside(&self, buffer: &mut [u8]) -> Result<usize> {
+        match recv(&self.socket, buffer, RecvFlags::DONTWAIT).map_err(io::Error::from) {
+            Ok((count, _)) => Ok(count),
+            Err(error) if no_room(&error) => Ok(0),
+            Err(error) => Err(error).during("read from", self.socket.interface()),
+        }
+    }
+
+    /// The socket below: it sends frames with their virtio-net header.
+    #[must_use]
+    pub const fn socket(&self) -> &PacketSocket {
+        &self.socket
+    }
+}
+
+impl Deref for FrameRing {
+    type Target = FrameSlots;
+
+    fn deref(&self) -> &FrameSlots {
+        &self.slots
+    }
+}
+
+impl DerefMut for FrameRing {
+    fn deref_mut(&mut self) -> &mut FrameSlots {
+        &mut self.slots
+    }
+}
+
+/// The mapped slots of a ring of single frames. A frame that is longer than a slot waits at the socket.
+#[derive(Debug)]
+pub struct FrameSlots {
+    map: Shared,
+    slots: u32,
+    next: u32,
+}
+
+impl FrameSlots {
+    /// Lets the kernel put frames into `slots` slots (a power of two) from now on. Frames that wait at the socket are
+    /// lost.
+    pub(crate) fn make(socket: BorrowedFd<'_>, slots: u32) -> io::Result<()> {
+        set_option(socket, libc::SOL_PACKET, PACKET_COPY_THRESH, &1)?;
+        set_ring(socket, PACKET_RX_RING, SLOT_BYTES, slots)
+    }
+
+    /// Maps the slots that [`FrameSlots::make`] has made. One process may do so.
+    pub(crate) fn map(socket: BorrowedFd<'_>, slots: u32) -> io::Result<Self> {
+        let length = slots as usize * SLOT_BYTES as usize;
         Ok(Self {
-            socket,
-            map,
+            map: Shared::map(socket, 0, length)?,
             slots,
-            slot_bytes,
             next: 0,
         })
+    }
+
+    /// Lets frames wait at the socket again; those in slots are lost. No process may have them mapped.
+    pub(crate) fn remove(socket: BorrowedFd<'_>) -> io::Result<()> {
+        set_option(socket, libc::SOL_PACKET, PACKET_RX_RING, &[0_u32; 4])
     }
 
     /// The frame `ahead` places after the first that was not released yet, if it is there.
@@ -376,7 +435,7 @@ impl FrameRing {
             realtime_ns: time(word(header, 16), word(header, 20)),
             length,
             addressee: Addressee::new(header[32 + PACKET_TYPE]),
-            tagged: status & TP_STATUS_VLAN_VALID != 0,
+            vlan: vlan(status, half(header, 24), half(header, 26)),
             place: match status & TP_STATUS_COPY {
                 0 if kept < length => Place::Lost,
                 0 => Place::Slot,
@@ -406,19 +465,6 @@ impl FrameRing {
         unsafe { self.map.bytes_mut(at, length) }
     }
 
-    /// Reads the first of the frames that were put aside, with its virtio-net header. To be called once for each frame
-    /// that is [`Place::Aside`], in order. 0: it is not there.
-    ///
-    /// # Errors
-    /// The interface is gone.
-    pub fn read_aside(&self, buffer: &mut [u8]) -> Result<usize> {
-        match recv(&self.socket, buffer, RecvFlags::DONTWAIT).map_err(io::Error::from) {
-            Ok((count, _)) => Ok(count),
-            Err(error) if no_room(&error) => Ok(0),
-            Err(error) => Err(error).during("read from", self.socket.interface()),
-        }
-    }
-
     /// Gives the first `count` slots back to the kernel.
     ///
     /// # Panics
@@ -426,16 +472,10 @@ impl FrameRing {
     pub fn release(&mut self, count: u32) {
         assert!(count <= self.slots, "no more than the ring holds");
         for _ in 0..count {
-            let at = self.next as usize * self.slot_bytes as usize;
+            let at = self.next as usize * SLOT_BYTES as usize;
             self.map.word(at).store(FREE, Ordering::Release);
             self.next = (self.next + 1) % self.slots;
         }
-    }
-
-    /// The socket below: it sends frames with their virtio-net header.
-    #[must_use]
-    pub const fn socket(&self) -> &PacketSocket {
-        &self.socket
     }
 
     /// How many slots there are.
@@ -446,7 +486,7 @@ impl FrameRing {
 
     fn at(&self, ahead: u32) -> Option<usize> {
         let slot = (self.next + ahead) % self.slots;
-        (ahead < self.slots).then_some(slot as usize * self.slot_bytes as usize)
+        (ahead < self.slots).then_some(slot as usize * SLOT_BYTES as usize)
     }
 
     /// Where header and frame are, and how many bytes.
@@ -467,17 +507,27 @@ fn make_ring(
     slot_bytes: u32,
     slots: u32,
 ) -> Result<Shared> {
+    let length = slots as usize * slot_bytes as usize;
+    set_ring(socket.as_fd(), which, slot_bytes, slots)
+        .and_then(|()| Shared::map(socket.as_fd(), 0, length))
+        .during("make a ring for", socket.interface())
+}
+
+/// Makes a ring of single slots.
+fn set_ring(
+    socket: BorrowedFd<'_>,
+    which: libc::c_int,
+    slot_bytes: u32,
+    slots: u32,
+) -> io::Result<()> {
     assert!(slots.is_power_of_two(), "a power of two");
     let total = slot_bytes.checked_mul(slots).expect("a ring below 4 GiB");
     // Both powers of two, so that slots follow each other without gaps.
     let block_bytes = total.min(slot_bytes.max(1 << 16));
     // tpacket_req: block size and number, frame size and number.
     let request = [block_bytes, total / block_bytes, slot_bytes, slots];
-    socket
-        .set(libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V2)
-        .and_then(|()| socket.set(libc::SOL_PACKET, which, &request))
-        .and_then(|()| Shared::map(socket.as_fd(), 0, total as usize))
-        .during("make a ring for", socket.interface())
+    set_option(socket, libc::SOL_PACKET, PACKET_VERSION, &TPACKET_V2)
+        .and_then(|()| set_option(socket, libc::SOL_PACKET, which, &request))
 }
 
 fn vlan(status: u32, control: u16, ether_type: u16) -> Option<VlanTag> {

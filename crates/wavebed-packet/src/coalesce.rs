@@ -27,6 +27,7 @@ const DONT_FRAGMENT: u8 = 0x40;
 pub struct Coalescer<P> {
     packets: Vec<P>,
     run: Option<Run>,
+    is_exact: bool,
 }
 
 impl<P> Default for Coalescer<P> {
@@ -34,6 +35,7 @@ impl<P> Default for Coalescer<P> {
         Self {
             packets: Vec::new(),
             run: None,
+            is_exact: false,
         }
     }
 }
@@ -73,6 +75,16 @@ struct Run {
 }
 
 impl<P: AsRef<[u8]>> Coalescer<P> {
+    /// Coalesces only what cutting gives back byte for byte: the IPv4 ID has to count on in every packet.
+    #[must_use]
+    pub fn exact() -> Self {
+        Self {
+            packets: Vec::with_capacity(MAX_COALESCED),
+            run: None,
+            is_exact: true,
+        }
+    }
+
     /// Begins with a packet, whatever it is, and forgets what was there; `shape` comes from [`crate::inspect`] with an
     /// empty virtio-net header. Returns whether anything may follow.
     pub fn start(&mut self, packet: P, shape: &Shape) -> bool {
@@ -99,7 +111,7 @@ impl<P: AsRef<[u8]>> Coalescer<P> {
         let (first, next) = (self.packets[0].as_ref(), packet.as_ref());
         let Some(flags) = flags_of(next, shape).filter(|_| {
             run.has_room_for(shape, self.packets.len())
-                && run.continues(first, next, shape, self.packets.len())
+                && run.continues(first, next, shape, self.packets.len(), self.is_exact)
         }) else {
             return Err(packet);
         };
@@ -152,7 +164,14 @@ impl Run {
 
     /// Whether the headers of `next` are what cutting would make of the headers of `first` for segment `count`, checksums
     /// aside.
-    fn continues(&self, first: &[u8], next: &[u8], shape: &Shape, count: usize) -> bool {
+    fn continues(
+        &self,
+        first: &[u8],
+        next: &[u8],
+        shape: &Shape,
+        count: usize,
+        is_exact: bool,
+    ) -> bool {
         let l4 = usize::from(self.shape.l4_offset);
         let of = |shape: &Shape| {
             (
@@ -167,7 +186,7 @@ impl Run {
         }
         let network_fits = if shape.network == Network::V4 {
             first[..2] == next[..2]
-                && (first[6] & DONT_FRAGMENT != 0
+                && (first[6] & DONT_FRAGMENT != 0 && !is_exact
                     || read_u16(next, 4) == read_u16(first, 4).wrapping_add(short(count)))
                 && first[6..10] == next[6..10]
                 && first[12..l4] == next[12..l4]

@@ -50,6 +50,8 @@ pub struct Group {
 pub struct Coalescer {
     coalesce: Coalesce,
     open: Option<Group>,
+    /// The window of the open group.
+    window_ns: u64,
 }
 
 impl Coalescer {
@@ -59,11 +61,13 @@ impl Coalescer {
         Self {
             coalesce,
             open: None,
+            window_ns: 0,
         }
     }
 
-    /// Adds a delivered run of a packet of `segments` segments. Complete groups go to `emit`.
-    pub fn take(&mut self, run: Run, segments: u16, emit: &mut impl FnMut(Group)) {
+    /// Adds a delivered run of a packet of `segments` segments, which are coalesced within `most_ns` at most. Complete
+    /// groups go to `emit`.
+    pub fn take(&mut self, run: Run, segments: u16, most_ns: u64, emit: &mut impl FnMut(Group)) {
         if self.coalesce == Coalesce::Off {
             let mut rest = run;
             while rest.count > 1 {
@@ -92,7 +96,7 @@ impl Coalescer {
                 ..group
             },
             Some(group) => {
-                let closed_ns = run.at_ns.min(group.first_ns + self.coalesce.window_ns());
+                let closed_ns = run.at_ns.min(group.first_ns + self.window_ns);
                 emit(Group {
                     due_ns: closed_ns,
                     ..group
@@ -113,6 +117,7 @@ impl Coalescer {
             emit(group);
         } else {
             self.open = Some(group);
+            self.window_ns = self.coalesce.window_ns().min(most_ns);
         }
     }
 
@@ -134,7 +139,7 @@ impl Coalescer {
     pub fn next_event_ns(&self) -> Option<u64> {
         self.open
             .as_ref()
-            .map(|group| group.first_ns + self.coalesce.window_ns())
+            .map(|group| group.first_ns + self.window_ns)
     }
 
     /// Segments that wait in the open group.
@@ -152,7 +157,7 @@ impl Coalescer {
             && run.ecn == before.ecn
             && run.flip == 0
             && run.flags.has(RunFlags::COPY) == before.flags.has(RunFlags::COPY)
-            && run.at_ns <= group.first_ns + self.coalesce.window_ns()
+            && run.at_ns <= group.first_ns + self.window_ns
     }
 }
 
@@ -181,7 +186,7 @@ mod tests {
         let mut out = Vec::new();
         for &run in runs {
             coalescer.poll(run.at_ns.saturating_sub(1), &mut |g| out.push(g));
-            coalescer.take(run, 10, &mut |g| out.push(g));
+            coalescer.take(run, 10, u64::MAX, &mut |g| out.push(g));
         }
         coalescer.poll(until_ns, &mut |g| out.push(g));
         out
@@ -225,6 +230,19 @@ mod tests {
             [(0, 4), (4, 4), (8, 2)]
         );
         assert!(out.iter().all(|g| g.due_ns <= g.first_ns + 3_000));
+    }
+
+    #[test]
+    fn a_packet_may_have_a_shorter_window() {
+        let mut coalescer = Coalescer::new(Coalesce::Time { time_ns: 5_000 });
+        let mut out = Vec::new();
+        for (first, at_ns) in [(0, 0), (1, 1_000), (2, 2_500), (3, 2_600)] {
+            coalescer.take(run(1, first, 1, at_ns), 10, 2_000, &mut |g| out.push(g));
+        }
+        assert_eq!(coalescer.next_event_ns(), Some(4_500));
+        coalescer.poll(4_500, &mut |g| out.push(g));
+        let groups = out.iter().map(|g| (g.run.first, g.run.count, g.due_ns));
+        assert_eq!(groups.collect::<Vec<_>>(), [(0, 2, 2_000), (2, 2, 4_500)]);
     }
 
     #[test]

@@ -24,6 +24,12 @@ const BEHIND_NS: u64 = 500_000;
 /// Packets read at a time from a device that is behind: some 130 µs of copying.
 const READ_BATCH_BEHIND: usize = 16;
 
+/// A read that is a system call takes as long as 16 frames from a ring.
+const COST_OF_CALL: usize = 16;
+
+/// Copying this many bytes from a ring takes as long as all else that a frame costs.
+const BYTES_AS_A_FRAME: usize = 4_096;
+
 /// One direction: from one device to another, or between one and the devices of a cell.
 pub struct Direction {
     /// Its links: of all devices, or of those without links of their own; with a cell those that its devices share.
@@ -195,7 +201,9 @@ impl Direction {
         output: &mut impl Port,
         clock: &impl Fn() -> u64,
     ) -> io::Result<Turn> {
-        for packets in 0..batch {
+        let most = batch.saturating_mul(COST_OF_CALL);
+        let (mut packets, mut cost) = (0, 0);
+        while cost < most {
             let Some(length) = input.read(self.packets.pool.room())? else {
                 self.empty_ns[place] = clock();
                 return Ok(Turn {
@@ -203,14 +211,22 @@ impl Direction {
                     more: false,
                 });
             };
+            packets += 1;
+            cost += if input.is_mapped() {
+                1 + length / BYTES_AS_A_FRAME
+            } else {
+                COST_OF_CALL
+            };
             let Some(Sorted { front, class }) = self.sort(place, length, output) else {
                 continue;
             };
             if front > 0 {
                 transport::complete(&mut self.packets.pool.room()[..length], front);
             }
+            let merged_ns = input.merged_ns();
             let (read_ns, waited_ns) = if let Some(sent_ns) = input.sent_ns() {
-                (sent_ns.max(self.advanced_ns), 0)
+                let read_ns = sent_ns.max(self.advanced_ns);
+                (read_ns, read_ns - sent_ns + merged_ns.unwrap_or(0))
             } else {
                 let read_ns = clock();
                 (read_ns, read_ns.saturating_sub(self.empty_ns[place]))
@@ -223,11 +239,12 @@ impl Direction {
                 device: class
                     .and_then(|class| class.try_into().ok())
                     .unwrap_or(NO_DEVICE),
+                is_merged: merged_ns.is_some(),
             };
             self.accept(class, &arrival);
         }
         Ok(Turn {
-            packets: batch,
+            packets,
             more: true,
         })
     }

@@ -13,11 +13,13 @@ use wavebed_os::clock::Awake;
 use wavebed_os::{clock, guest, poll, sched};
 
 use crate::cell_account::CellAccount;
+use crate::coalesce::Coalesce;
 use crate::direction::{Direction, Turn};
+use crate::frame_input::FrameInput;
 use crate::frames::FrameAccount;
 use crate::on_time::{Gaps, Interruption, LONGEST_SLEEP_NS};
 use crate::packet_log::LinkLog;
-use crate::port::{Device, TimedInput, TimedOutput};
+use crate::port::{Device, Port, TimedInput, TimedOutput};
 use crate::series::{CellRows, SeriesSender};
 
 /// Interval at which finished rows go to the writer and the scheduler guard is called.
@@ -44,7 +46,7 @@ const SLEEPS_ENOUGH_PERCENT: u64 = 15;
 
 /// Packets due within this time after a turn wait for the next turn: at 20 Gbit/s a segment is due every 0.6 µs, and a
 /// turn for each would cost more than the copying. A packet due after a pause is not delayed.
-const TURN_NS: u64 = 20_000;
+pub(crate) const TURN_NS: u64 = 20_000;
 
 /// A shorter wait did not sleep: falling asleep and waking up take longer.
 const ENDED_AT_ONCE_NS: u64 = 3_000;
@@ -116,6 +118,8 @@ pub struct LoopState {
 pub struct Input {
     /// The device.
     pub device: Arc<Device>,
+    /// Its ring, if it has one.
+    pub ring: Option<FrameInput>,
     /// Whether it may have packets.
     readable: bool,
     /// Whether it had none when the loop went to sleep.
@@ -128,6 +132,7 @@ impl Input {
     pub const fn new(device: Arc<Device>) -> Self {
         Self {
             device,
+            ring: None,
             readable: true,
             was_empty: false,
         }
@@ -175,6 +180,22 @@ impl AttachedDirection {
         }
     }
 
+    /// Reads ports by their rings from now on, and merges frames unless each is to be written alone.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn map_inputs(&mut self, coalesce: Coalesce, origin_ns: u64) -> io::Result<()> {
+        let longest = match coalesce {
+            Coalesce::Off => 0,
+            // A longer one does not leave.
+            _ => self.outputs[0].largest_packet() as usize,
+        };
+        for input in &mut self.inputs {
+            input.ring = FrameInput::new(&input.device, longest, origin_ns)?;
+        }
+        Ok(())
+    }
+
     /// Lets the loop wait for many inputs as for one: the kernel then looks only at those that have packets.
     ///
     /// # Errors
@@ -213,12 +234,25 @@ impl AttachedDirection {
             let (input, output) = (&mut inputs[place], &mut outputs[0]);
             return self.direction.read_all(place, input, output, clock);
         }
-        let (input, output) = (&mut self.inputs[place].device, &mut self.outputs[0]);
-        if one {
+        let Input { device, ring, .. } = &mut self.inputs[place];
+        let (input, output) = (device, &mut self.outputs[0]);
+        if let Some(ring) = ring {
+            self.direction.read(place, ring, output, clock)
+        } else if one {
             self.direction.read_one(place, input, output, clock)
         } else {
             self.direction.read(place, input, output, clock)
         }
+    }
+
+    /// Notes which inputs have packets without a system call. Returns whether one has, or nothing where a call is needed.
+    fn look(&mut self) -> Option<bool> {
+        let mut found = false;
+        for input in &mut self.inputs {
+            input.readable = input.ring.as_ref()?.has_frame();
+            found |= input.readable;
+        }
+        Some(found)
     }
 
     /// Advances its links to now.
@@ -351,6 +385,11 @@ impl Loop {
             } else {
                 due_ns.min(housekeeping_ns).min(now_ns + longest_sleep_ns)
             };
+            if self.look() {
+                is_asked = false;
+                gaps.look(now_ns, now_ns, now_ns);
+                continue;
+            }
             is_asked = self.wait(until_ns.saturating_sub(now_ns))?;
             time.begin_turn();
             let woke_ns = clock();
@@ -369,6 +408,18 @@ impl Loop {
             gaps,
             ended_ns,
         })
+    }
+
+    /// Whether a device has packets for the next turn, where all can be looked at without a system call.
+    fn look(&mut self) -> bool {
+        let mut found = false;
+        for attached in &mut self.directions {
+            let Some(has_packets) = attached.look() else {
+                return false;
+            };
+            found |= has_packets;
+        }
+        found
     }
 
     /// Waits for the devices that are watched, and for commands. Others are read after each wait. Returns whether there is

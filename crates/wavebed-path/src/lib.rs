@@ -10,6 +10,7 @@ pub mod config;
 pub mod direction;
 pub mod engine;
 pub mod event_loop;
+pub mod frame_input;
 pub mod frames;
 pub mod host_counters;
 pub mod link_chain;

@@ -10,6 +10,7 @@ use wavebed_packet::{HeaderBuf, Network, VnetHeader, complete_segment, flip_bit,
 
 use crate::capture::Capture;
 use crate::coalesce::{Coalesce, Coalescer, Group};
+use crate::event_loop::TURN_NS;
 use crate::on_time::{Lateness, Outages};
 use crate::packet_log::LinkLog;
 use crate::pool::{Arrival, Packet, Packets, Parts};
@@ -456,9 +457,11 @@ impl LinkChain {
         self.write_settled(now_ns, packets, port, clock);
         let groups = &mut self.groups;
         for run in self.moving.drain(..) {
-            let segments = packets.packet(run.packet).shape.segments;
+            let packet = packets.packet(run.packet);
+            let most_ns = if packet.is_merged { TURN_NS } else { u64::MAX };
+            let segments = packet.shape.segments;
             self.coalescer
-                .take(run, segments, &mut |group| groups.push(group));
+                .take(run, segments, most_ns, &mut |group| groups.push(group));
         }
         self.coalescer.poll(now_ns, &mut |group| groups.push(group));
         self.write_groups(packets, port, clock, owners);
@@ -490,7 +493,7 @@ impl LinkChain {
             let segments = packets.packet(run.packet).shape.segments;
             ahead
                 .coalescer
-                .take(run, segments, &mut |group| groups.push(group));
+                .take(run, segments, u64::MAX, &mut |group| groups.push(group));
         }
         ahead
             .coalescer
@@ -559,7 +562,29 @@ impl LinkChain {
         packets: &Packets,
         port: &mut impl Port,
     ) -> Result<(), Refusal> {
-        let run = &group.run;
+        let run = group.run;
+        let written = self.write_run(&run, packets, port);
+        let is_merged = packets.packet(run.packet).is_merged;
+        if written != Err(Refusal::Other) || !is_merged || run.count == 1 {
+            return written;
+        }
+        // The frames came one by one, and a kernel before 6.2 takes no super-packet of UDP from a port.
+        (run.first..run.end()).try_for_each(|first| {
+            let one = Run {
+                first,
+                count: 1,
+                ..run
+            };
+            self.write_run(&one, packets, port)
+        })
+    }
+
+    fn write_run(
+        &mut self,
+        run: &Run,
+        packets: &Packets,
+        port: &mut impl Port,
+    ) -> Result<(), Refusal> {
         let packet = packets.packet(run.packet);
         let bytes = packets.bytes(run.packet);
         if u32::from(packet.shape.segment_bytes) > port.largest_packet() {

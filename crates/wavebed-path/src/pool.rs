@@ -264,6 +264,8 @@ pub struct Arrival {
     pub waited_ns: u64,
     /// The device of a cell that it comes from or goes to; [`NO_DEVICE`] for none.
     pub device: u16,
+    /// Whether its segments came as frames of their own.
+    pub is_merged: bool,
 }
 
 /// A packet in flight.
@@ -279,6 +281,8 @@ pub struct Packet {
     pub device: u16,
     /// Distinguishes this packet from an earlier one with the same key.
     pub serial: u64,
+    /// Whether its segments came as frames of their own.
+    pub is_merged: bool,
     /// How long it waited in the device before it was read, at most, nanoseconds.
     pub waited_ns: u64,
     /// When it was read.
@@ -341,6 +345,7 @@ impl Packets {
             front: arrival.front,
             device: arrival.device,
             serial: self.added,
+            is_merged: arrival.is_merged,
             waited_ns: arrival.waited_ns,
             read_ns: arrival.read_ns,
             refs: u32::from(shape.segments),

@@ -26,9 +26,19 @@ pub trait Port {
         u32::MAX
     }
 
-    /// When the packet that was read last was sent; `None` where the device does not know.
+    /// When the packet that was read last was sent, or came; `None` where the device does not know.
     fn sent_ns(&self) -> Option<u64> {
         None
+    }
+
+    /// If the packet that was read last was merged of several frames: how long before the last of them the first one came.
+    fn merged_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether a read needs no system call.
+    fn is_mapped(&self) -> bool {
+        false
     }
 
     /// Adds a packet, due at `due_ns`, to those that [`Port::flush`] writes.

@@ -260,12 +260,17 @@ impl Bridge {
                 "the link engine ended unexpectedly (status {status})"
             )),
         }
-        match std::mem::replace(&mut self.state, State::Closed) {
-            State::Shaping(Some(ports)) if ports.iter().all(|port| port.check().is_ok()) => {
-                self.state = State::Unshaped(Box::new(Unshaped::new(ports)));
-                say("frames pass without the links until the bridge is stopped");
-            }
-            _ => self.end_with(FAILED),
+        let State::Shaping(Some(mut ports)) = std::mem::replace(&mut self.state, State::Closed)
+        else {
+            return self.end_with(FAILED);
+        };
+        // The engine had their rings.
+        let mut ports_mut = ports.iter_mut();
+        if ports_mut.all(|port| port.check().is_ok() && port.leave_ring().is_ok()) {
+            self.state = State::Unshaped(Box::new(Unshaped::new(ports)));
+            say("frames pass without the links until the bridge is stopped");
+        } else {
+            self.end_with(FAILED);
         }
     }
 

@@ -223,7 +223,7 @@ fn remark_addresses(name: &str, addresses: &[(IpAddr, u8)]) {
 }
 
 fn open(key: &str, name: &str) -> Result<EthernetPort, Problem> {
-    EthernetPort::open(name).map_err(|error| match error.errno() {
+    EthernetPort::open_with_ring(name).map_err(|error| match error.errno() {
         Some(NO_ETHERNET) => Problem::wrong(format!("{key}: {name} is no Ethernet interface")),
         Some(NOT_PERMITTED) => Problem::cannot(format!(
             "a bridge requires root (CAP_NET_RAW, CAP_NET_ADMIN): {error}"

@@ -5,10 +5,11 @@ use std::os::fd::AsFd;
 use std::process::Command;
 
 use wavebed_os::clock;
-use wavebed_os::ethernet_port::{EthernetPort, Refusal};
+use wavebed_os::ethernet_port::{EthernetPort, Refusal, put_tag};
 use wavebed_os::namespace::{NetworkNamespace, effective_user};
 use wavebed_os::netlink::{Netlink, interface_index};
 use wavebed_os::nft::Ingress;
+use wavebed_os::packet_ring::Place;
 use wavebed_os::poll;
 
 const VIRTIO: [u8; 10] = [0; 10];
@@ -172,4 +173,52 @@ fn the_filter_keeps_frames_from_the_stack_only_and_ends_with_its_owner() {
 fn ip(words: &str) {
     let status = Command::new("ip").args(words.split(' ')).status();
     assert!(status.expect("ip starts").success(), "ip {words}");
+}
+
+#[test]
+fn a_ring_has_the_frames_and_longer_ones_wait_at_the_socket() {
+    between(|netlink| {
+        for name in ["near", "far"] {
+            netlink.set_mtu(index(name), 9000).expect("an MTU");
+        }
+        let near = EthernetPort::open("near").expect("a port");
+        let mut far = EthernetPort::open_with_ring("far").expect("a port");
+        let mut slots = far.slots().expect("mapped").expect("a ring");
+        let sent = [
+            frame(&[0x88, 0xb5], &[1; 46]),
+            frame(&[0x88, 0xb5], &vec![2; 5000]),
+            frame(&[0x81, 0, 0x60, 5, 0x88, 0xb5], &[3; 60]),
+        ];
+        for each in &sent {
+            near.write(&[IoSlice::new(each)]).expect("sent");
+        }
+        let mut room = vec![0; 70_000];
+        let mut found = Vec::new();
+        let end_ns = clock::monotonic_ns() + WITHIN_NS;
+        while found.len() < sent.len() && clock::monotonic_ns() < end_ns {
+            let Some(arrived) = slots.arrived(0) else {
+                poll::wait(&[far.as_fd()], &mut [false], Some(10_000_000)).expect("poll");
+                continue;
+            };
+            let length = if arrived.place == Place::Aside {
+                far.read(&mut room).expect("a port").expect("a frame")
+            } else {
+                let bytes = slots.bytes(0);
+                room[..bytes.len()].copy_from_slice(bytes);
+                let tag = arrived.vlan.map(|tag| [tag.ether_type, tag.control]);
+                put_tag(&mut room, bytes.len(), tag)
+            };
+            slots.release(1);
+            if room[..length].windows(2).any(|two| two == [0x88, 0xb5]) {
+                found.push([&VIRTIO, &room[VIRTIO.len()..length]].concat());
+            }
+        }
+        assert_eq!(found, sent);
+        far.leave_ring().expect_err("it is mapped");
+        drop(slots);
+        far.leave_ring().expect("no ring");
+        near.write(&[IoSlice::new(&sent[0])]).expect("sent");
+        assert_eq!(next_of_ours(&far), Some(sent[0].clone()));
+        assert!(far.slots().expect("no ring").is_none());
+    });
 }

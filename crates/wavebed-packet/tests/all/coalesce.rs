@@ -19,8 +19,11 @@ struct Written {
 
 /// Coalesces what may be, in order.
 fn coalesce(segments: &[Vec<u8>]) -> Vec<Written> {
+    coalesce_by(Coalescer::default(), segments)
+}
+
+fn coalesce_by<'a>(mut coalescer: Coalescer<&'a [u8]>, segments: &'a [Vec<u8>]) -> Vec<Written> {
     let mut written = Vec::new();
-    let mut coalescer: Coalescer<&[u8]> = Coalescer::default();
     let mut out = HeaderBuf::new();
     let mut write = |coalescer: &Coalescer<&[u8]>| {
         let all = coalescer.coalesced(&mut out);
@@ -84,6 +87,9 @@ fn check(segments: &[Vec<u8>]) -> usize {
     for (index, (after, before)) in after.iter().zip(segments).enumerate() {
         assert_eq!(meaning(after), meaning(before), "segment {index}");
     }
+    let exact = coalesce_by(Coalescer::exact(), segments);
+    let after: Vec<_> = exact.iter().flat_map(cut).collect();
+    assert_eq!(after, segments, "every byte");
     written.len()
 }
 
@@ -213,6 +219,24 @@ fn a_segment_that_differs_in_any_bit_stays_alone() {
             all[0][bit / 8] ^= 1 << (bit % 8);
             assert_eq!(check(&all), 2, "bit {bit} of the first");
         }
+    }
+}
+
+#[test]
+fn an_identification_that_does_not_count_on_stays_where_every_byte_has_to() {
+    let recipe = Recipe {
+        dont_fragment: true,
+        ..three()
+    };
+    let follows = next(&recipe, vec![1; 100]);
+    let skips = Recipe {
+        id: follows.id.wrapping_add(1),
+        ..follows.clone()
+    };
+    for (second, exact) in [(follows, 1), (skips, 2)] {
+        let all = [segments(&recipe), segments(&second)].concat();
+        assert_eq!(check(&all), 1);
+        assert_eq!(coalesce_by(Coalescer::exact(), &all).len(), exact);
     }
 }
 

@@ -9,10 +9,11 @@ use wavebed_link::delay::Delay;
 use wavebed_link::impairment::Corrupt;
 use wavebed_link::loss::Loss;
 use wavebed_link::{Link, RandomStream, Stage, Unit};
-use wavebed_packet::{VnetHeader, checksum};
+use wavebed_packet::{HeaderBuf, VnetHeader, checksum, complete_segment, inspect};
 use wavebed_path::FrameAccount;
 use wavebed_path::coalesce::Coalesce;
 use wavebed_path::direction::Direction;
+use wavebed_path::frame_input::{RingFrame, merge};
 use wavebed_path::frames::Frames;
 use wavebed_path::link_chain::{ClassChain, LinkChain, NamedLink};
 use wavebed_path::on_time::Outages;
@@ -413,4 +414,141 @@ fn a_merged_frame_of_an_unknown_kind_is_dropped_as_malformed() {
     bench.turn(0);
     assert!(bench.output.written.is_empty());
     assert_eq!(bench.account().dropped("malformed"), 1);
+}
+
+/// The bytes of frames on a wire that a port sends for what was written to it.
+fn on_a_wire(bytes: &[u8], front: usize) -> Vec<Vec<u8>> {
+    let (vnet, frame) = VnetHeader::split(bytes).unwrap();
+    let (head, packet) = frame.split_at(front);
+    let Some(vnet) = vnet.after(u8::try_from(front).unwrap()) else {
+        return vec![frame.to_vec()];
+    };
+    if !vnet.is_gso() {
+        return vec![frame.to_vec()];
+    }
+    let shape = inspect(&vnet, packet).unwrap();
+    let cut = (0..shape.segments).map(|index| {
+        let mut segment = Vec::new();
+        complete_segment(&vnet, packet, &shape, index, false, &mut segment);
+        [head, &segment].concat()
+    });
+    cut.collect()
+}
+
+/// A frame at a port: its bytes without the outer tag, the tag, and when it came.
+type AtPort = (Vec<u8>, Option<[u16; 2]>, u64);
+
+/// Merges what may be, and returns the packets with their frames.
+fn merged(frames: &[AtPort], longest: usize) -> Vec<(Vec<u8>, u32)> {
+    let mut buffer = vec![0; 70_000];
+    let mut header = HeaderBuf::new();
+    let mut found = Vec::new();
+    let mut next = 0;
+    loop {
+        let frame = |ahead: u32| {
+            let (bytes, tag, at_ns) = frames.get(next + ahead as usize)?;
+            Some(RingFrame {
+                bytes,
+                tag: *tag,
+                at_ns: *at_ns,
+            })
+        };
+        let Some(one) = merge(frame, longest, &mut header, &mut buffer) else {
+            return found;
+        };
+        next += one.frames as usize;
+        found.push((buffer[..one.length].to_vec(), one.frames));
+    }
+}
+
+/// A TCP super-packet as [`tcp`] makes it, its checksum right.
+fn sound(kind: &[u8], payload: usize, mss: u16) -> Vec<u8> {
+    let mut bytes = tcp(kind, payload, mss);
+    let packet = VnetHeader::LEN + 12 + kind.len();
+    let length = u16::try_from(20 + payload).unwrap();
+    let pseudo = [
+        &bytes[packet + 12..packet + 20],
+        &[0, 6],
+        &length.to_be_bytes(),
+    ]
+    .concat();
+    bytes[packet + 36..packet + 38].copy_from_slice(&checksum::sum(&pseudo).to_be_bytes());
+    bytes
+}
+
+/// The frames of a TCP super-packet as they come one by one, each `gap_ns` after the one before.
+fn singles(payload: usize, mss: u16, gap_ns: u64) -> Vec<AtPort> {
+    let cut = on_a_wire(&sound(PLAIN, payload, mss), 14);
+    let at = |frame: Vec<u8>| [&[0; VnetHeader::LEN][..], &frame].concat();
+    (0..)
+        .zip(cut)
+        .map(|(place, frame)| (at(frame), None, place * gap_ns))
+        .collect()
+}
+
+#[test]
+fn frames_of_a_flow_become_one_packet() {
+    let frames = singles(10_000, 1448, 1_000);
+    let sent = sound(PLAIN, 10_000, 1448);
+    assert!(merged(&frames, 1500) == [(sent, 7)]);
+    // Behind a tag that the kernel has taken out.
+    let tag = Some([0x8100, 0x6005]);
+    let tagged: Vec<AtPort> = frames
+        .iter()
+        .map(|(bytes, _, at_ns)| (bytes.clone(), tag, *at_ns))
+        .collect();
+    assert!(merged(&tagged, 1500) == [(sound(TAGGED, 10_000, 1448), 7)]);
+    let mut other = tagged.clone();
+    other[3].1 = Some([0x8100, 0x6006]);
+    let counts =
+        |found: &[(Vec<u8>, u32)]| found.iter().map(|(_, frames)| *frames).collect::<Vec<_>>();
+    assert_eq!(counts(&merged(&other, 1500)), [3, 1, 3]);
+    // Each alone: too long for the other port, too late, described by their virtio-net headers.
+    assert_eq!(counts(&merged(&frames, 1487)), [1, 1, 1, 1, 1, 1, 1]);
+    let slow = singles(10_000, 1448, 20_000);
+    assert_eq!(counts(&merged(&slow, 1500)), [3, 3, 1]);
+    let mut partial = frames.clone();
+    for (bytes, ..) in &mut partial {
+        bytes[0] = VnetHeader::NEEDS_CSUM;
+    }
+    assert_eq!(counts(&merged(&partial, 1500)), [1; 7]);
+    // The Ethernet header of another device.
+    let mut device = frames;
+    device[2].0[VnetHeader::LEN + 11] ^= 1;
+    assert_eq!(counts(&merged(&device, 1500)), [2, 1, 4]);
+}
+
+proptest! {
+    #[test]
+    fn merged_frames_are_the_same_frames_on_a_wire(
+        runs in prop::collection::vec((1_usize..6_000, 100_u16..1449, 0_u8..4, 0_usize..2_000), 1..12),
+        spoilt in prop::collection::vec((any::<usize>(), any::<usize>(), any::<u8>()), 0..4),
+    ) {
+        let mut frames: Vec<AtPort> = Vec::new();
+        for (payload, mss, kind, at) in runs {
+            match kind {
+                0 => frames.push((single(&[8, 6], &[1; 28]), None, 0)),
+                1 => frames.push((single(PLAIN, &packet(17, &[0, 1, 0, 2, 0, 8, 0, 0])), None, 0)),
+                _ => {
+                    let mut run = singles(payload, mss, 10);
+                    // A hole, or two frames in the wrong order.
+                    let place = at % run.len();
+                    if kind == 2 {
+                        run.swap(place, 0);
+                    }
+                    frames.extend(run);
+                }
+            }
+        }
+        for (place, at, byte) in spoilt {
+            let count = frames.len();
+            let bytes = &mut frames[place % count].0;
+            let at = VnetHeader::LEN + at % (bytes.len() - VnetHeader::LEN);
+            bytes[at] = byte;
+        }
+        let found = merged(&frames, 1500);
+        let after: Vec<Vec<u8>> = found.iter().flat_map(|(bytes, _)| on_a_wire(bytes, 14)).collect();
+        let before: Vec<Vec<u8>> = frames.iter().map(|(bytes, ..)| bytes[VnetHeader::LEN..].to_vec()).collect();
+        prop_assert!(after == before);
+    }
 }
