@@ -171,9 +171,7 @@ impl Engine {
     /// # Errors
     /// When a log or capture file cannot be made, or a thread cannot be started.
     pub fn start(setup: Setup) -> Result<Self, EngineError> {
-        let coalesce = setup.coalesce;
-        let thread_each = |leg: &LegSetup| has_thread_per_direction(&leg.near, coalesce);
-        let thread_each: Vec<bool> = setup.legs.iter().map(thread_each).collect();
+        let thread_each = has_thread_per_direction(setup.coalesce);
         let legs: Vec<_> = setup.legs.into_iter().map(directions_of).collect();
         let (senders, writers) = start_logs(setup.log_dir.as_deref(), setup.packet_log, &legs)?;
         let mut engine = Self {
@@ -187,7 +185,7 @@ impl Engine {
             began: MachineTime::now().ok(),
         };
         let (mut first_link, mut departures) = (0, 0);
-        for (leg, thread_each) in legs.into_iter().zip(thread_each) {
+        for leg in legs {
             let mut directions = Vec::new();
             for direction in leg {
                 let (links, accounts) = (direction.links().count(), direction.departures.len());
@@ -430,10 +428,9 @@ impl LogSenders {
 /// Whether the two directions of a leg get a thread each. They share no state, so they do on more than two processors.
 /// On two processors, bulk data in super-packets is faster with one thread (20 Gbit/s offered: 11 to 17 against 9 to 14
 /// Gbit/s), and single segments are faster with two (2.41 against 1.9 Gbit/s).
-fn has_thread_per_direction(near: &Device, coalesce: Coalesce) -> bool {
+fn has_thread_per_direction(coalesce: Coalesce) -> bool {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let is_in_frames = near.ethernet().is_some() || coalesce == Coalesce::Off;
-    processors > 2 || (processors == 2 && is_in_frames)
+    processors > 2 || (processors == 2 && coalesce == Coalesce::Off)
 }
 
 fn start_loop(
