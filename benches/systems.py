@@ -18,6 +18,7 @@ WAVEBED = ROOT / ".venv/bin/wavebed"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 TOOL = str(TARGET / "release/wavebed-bench")
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+QUIET: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
 @dataclass(frozen=True)

@@ -346,6 +346,13 @@ impl Stage for Delay {
         }
     }
 
+    fn settled_at(&self, place: usize) -> Option<&Run> {
+        match &self.waiting {
+            Waiting::InOrder { runs, .. } => runs.get(place),
+            Waiting::ByTime { .. } => None,
+        }
+    }
+
     fn least_stay_ns(&self) -> u64 {
         match self.source {
             Source::Constant(delay_ns) => delay_ns,

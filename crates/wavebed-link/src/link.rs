@@ -178,6 +178,37 @@ impl Link {
         self.stages.last().map_or(0, |stage| stage.least_stay_ns())
     }
 
+    /// The run that is delivered after this many others, stamped with its time, if that is settled.
+    #[must_use]
+    pub fn settled_at(&self, place: usize) -> Option<&Run> {
+        let is_between = self.between.iter().any(|runs| !runs.is_empty());
+        self.stages
+            .last()
+            .filter(|_| !is_between)?
+            .settled_at(place)
+    }
+
+    /// The time before which nothing is delivered, if nothing is known of `later_ns` and of what reaches the link then,
+    /// beside the runs of [`Link::settled_at`]. A poll before that time changes nothing that anybody receives.
+    #[must_use]
+    pub fn quiet_until_ns(&self, later_ns: Option<u64>) -> Option<u64> {
+        let mut next_ns = later_ns;
+        let last = self.stages.len().saturating_sub(1);
+        for (index, stage) in self.stages.iter().enumerate() {
+            let waiting = self.between[index].first().map(|run| run.at_ns);
+            next_ns = (next_ns.into_iter().chain(waiting).min())
+                .map(|next_ns| next_ns.saturating_add(stage.least_stay_ns()));
+            if index < last || self.settled_at(0).is_none() {
+                next_ns = next_ns.into_iter().chain(stage.next_event_ns()).min();
+            }
+        }
+        let delivered = self.between.last().and_then(|runs| runs.first());
+        next_ns
+            .into_iter()
+            .chain(delivered.map(|run| run.at_ns))
+            .min()
+    }
+
     /// When to poll next, if nothing else arrives. Exact once everything was polled.
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {

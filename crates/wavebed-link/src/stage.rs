@@ -98,6 +98,13 @@ pub trait Stage: Send {
         let _ = settled;
     }
 
+    /// The run that leaves after this many others, stamped with its time, if that is settled: nothing that arrives later
+    /// leaves before it.
+    fn settled_at(&self, place: usize) -> Option<&Run> {
+        let _ = place;
+        None
+    }
+
     /// Whether it is the port of a cell: what leaves it is settled by [`crate::radio::Cell::advance`].
     fn is_port(&self) -> bool {
         false

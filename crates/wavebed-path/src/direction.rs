@@ -392,6 +392,20 @@ impl Direction {
         others.into_iter().flatten().min()
     }
 
+    /// When to advance next, if nothing else arrives, so that every packet is written when it is due. A log and a capture
+    /// get what happens inside the links as it happens.
+    #[must_use]
+    pub fn next_departure_ns(&self) -> Option<u64> {
+        let is_logged = self.links().any(|named| named.log.is_some());
+        if self.cell.is_some() || self.capture.is_some() || is_logged {
+            return self.next_event_ns();
+        }
+        let chains = self.chains();
+        chains
+            .filter_map(|chain| chain.next_departure_ns(&self.packets))
+            .min()
+    }
+
     /// For how long nothing that arrives from now on is due, nanoseconds.
     #[must_use]
     pub fn foresight_ns(&self) -> u64 {

@@ -274,7 +274,11 @@ impl AttachedDirection {
     fn due_ns(&self, now_ns: u64) -> u64 {
         match self.may_sleep_ns() {
             0 => {
-                let due_ns = self.direction.next_event_ns();
+                let due_ns = if self.timed.is_some() {
+                    self.direction.next_event_ns()
+                } else {
+                    self.direction.next_departure_ns()
+                };
                 due_ns.map_or(u64::MAX, |due_ns| due_ns.max(now_ns + TURN_NS))
             }
             _ if self.direction.is_empty() => u64::MAX,

@@ -21,6 +21,9 @@ use crate::series::DepartureRow;
 /// repetitions of a radio take less.
 const QUEUED_NS: u64 = 5_000_000;
 
+/// Segments that are looked at to see when a group is complete: more than the largest super-packet has at 1500 bytes.
+const SETTLED_AT_ONCE: usize = 64;
+
 /// A link with its name and capture points.
 pub struct NamedLink {
     /// `HOP.down` or `HOP.up`.
@@ -650,6 +653,45 @@ impl LinkChain {
             .chain(self.coalescer.next_event_ns())
             .chain((!self.held.is_empty()).then_some(self.outages.end_ns()))
             .min()
+    }
+
+    /// When to advance next, if nothing else arrives, so that every packet is written when it is due. What happens inside
+    /// the links before is done then, at its own time.
+    #[must_use]
+    pub fn next_departure_ns(&self, packets: &Packets) -> Option<u64> {
+        let held = (!self.held.is_empty()).then_some(self.outages.end_ns());
+        let Some((last, before)) = self.links.split_last() else {
+            return self.next_event_ns();
+        };
+        let reach_ns = (before.iter()).fold(held, |at_ns, named| {
+            let later_ns = named.link.quiet_until_ns(at_ns);
+            let settled = named.link.settled_at(0).map(|run| run.at_ns);
+            later_ns.into_iter().chain(settled).min()
+        });
+        let later_ns = last.link.quiet_until_ns(reach_ns);
+        let group_ns = self.next_group_ns(&last.link, packets);
+        later_ns.into_iter().chain(group_ns).min()
+    }
+
+    /// When the next group is written of the segments whose delivery is settled.
+    fn next_group_ns(&self, last: &Link, packets: &Packets) -> Option<u64> {
+        let mut coalescer = self.coalescer.clone();
+        for place in 0..SETTLED_AT_ONCE {
+            let closes_ns = coalescer.next_event_ns();
+            let Some(run) = last.settled_at(place) else {
+                return closes_ns;
+            };
+            if closes_ns.is_some_and(|closes_ns| closes_ns < run.at_ns) {
+                return closes_ns;
+            }
+            let mut is_complete = false;
+            let segments = packets.packet(run.packet).shape.segments;
+            coalescer.take(*run, segments, &mut |_| is_complete = true);
+            if is_complete {
+                return Some(run.at_ns);
+            }
+        }
+        coalescer.next_event_ns()
     }
 
     /// When to advance next at the latest, if nothing else arrives: at once while a group that is written ahead is open.

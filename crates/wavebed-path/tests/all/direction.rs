@@ -6,10 +6,14 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use wavebed_link::bottleneck::{Bottleneck, BottleneckConfig};
 use wavebed_link::delay::{Delay, Distribution, Shape as DelayShape};
 use wavebed_link::impairment::Corrupt;
 use wavebed_link::impairment::Duplicate;
 use wavebed_link::loss::Loss;
+use wavebed_link::queue::DropTail;
+use wavebed_link::queue::Limit;
+use wavebed_link::rate::{Profile, at_rate};
 use wavebed_link::{Counts, Link, RandomStream, Reason, Stage, Unit};
 use wavebed_os::ethernet_port::Refusal;
 use wavebed_packet::{Shape, VnetHeader, checksum, complete_segment, inspect};
@@ -122,15 +126,20 @@ impl Bench {
     }
 
     fn with_memory(stages: Vec<Box<dyn Stage>>, coalesce: Coalesce, memory_bytes: usize) -> Self {
-        let link = |name: &str, stages| NamedLink {
+        Self::in_a_row(vec![stages], coalesce, memory_bytes)
+    }
+
+    fn in_a_row(links: Vec<Vec<Box<dyn Stage>>>, coalesce: Coalesce, memory_bytes: usize) -> Self {
+        let links = links.into_iter().zip(["a.down", "b.down"]);
+        let links = links.map(|(stages, name)| NamedLink {
             name: name.into(),
             link: Link::new(stages, true),
             points: None,
             log: None,
-        };
+        });
         Self {
             direction: Direction::new(
-                LinkChain::new(vec![link("a.down", stages)], coalesce, true),
+                LinkChain::new(links.collect(), coalesce, true),
                 Packets::new(Arc::new(PacketMemory::new(memory_bytes))).unwrap(),
             ),
             input: List::default(),
@@ -622,5 +631,82 @@ proptest! {
             one.account.devices.segments_written,
             other.account.devices.segments_written + other.account.devices.refused_segments
         );
+    }
+}
+
+/// A queue of this many packets and its server.
+fn slow(rate_bps: u64, packets: u64) -> Box<dyn Stage> {
+    let queue = DropTail::new(Limit::Packets(packets), Unit::Packet);
+    let server = at_rate(Profile::constant(rate_bps));
+    Box::new(Bottleneck::new(BottleneckConfig::default(), queue, server))
+}
+
+/// Links whose last stage does, or does not, settle its departures on arrival.
+fn row(kind: usize, seed: u64) -> Vec<Vec<Box<dyn Stage>>> {
+    match kind {
+        0 => vec![vec![
+            slow(100_000_000, 20),
+            Box::new(Delay::constant(700_000, false)),
+        ]],
+        1 => vec![foreseeing(seed), vec![slow(1_000_000_000, 5)]],
+        2 => vec![
+            vec![
+                slow(400_000_000, 9),
+                Box::new(Delay::constant(90_000, false)),
+            ],
+            foreseeing(seed),
+        ],
+        _ => vec![
+            vec![Box::new(Delay::constant(300_000, true))],
+            vec![slow(50_000_000, 40), Box::new(Delay::constant(0, true))],
+        ],
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// A direction that is advanced only when a packet leaves writes the same at the same times as one that is advanced
+    /// at every event inside its links, and is advanced less often.
+    #[test]
+    fn a_turn_for_each_departure_is_enough(
+        frames in prop::collection::vec((1usize..20_000, 200u16..1_500, 0u64..900_000), 1..60),
+        coalesce in prop_oneof![
+            Just(Coalesce::Off),
+            Just(Coalesce::Slot),
+            Just(Coalesce::Time { time_ns: 125_000 })
+        ],
+        kind in 0usize..4,
+        seed: u64,
+    ) {
+        let run = |next_ns: &dyn Fn(&Direction) -> Option<u64>| {
+            let mut bench = Bench::in_a_row(row(kind, seed), coalesce, usize::MAX);
+            let mut written = Vec::new();
+            let (mut sent_ns, mut turns) = (0, 0);
+            let mut sent = frames.iter().map(|(payload, mss, gap_ns)| {
+                sent_ns += gap_ns;
+                (sent_ns, tcp(0, *payload, *mss))
+            }).collect::<VecDeque<_>>();
+            loop {
+                let due_ns = next_ns(&bench.direction);
+                let sent_ns = sent.front().map(|(at_ns, _)| *at_ns);
+                let Some(now_ns) = [due_ns, sent_ns].into_iter().flatten().min() else {
+                    break;
+                };
+                if sent_ns == Some(now_ns) {
+                    bench.input.incoming.extend(sent.pop_front().map(|(_, frame)| frame));
+                }
+                bench.turn(now_ns);
+                turns += 1;
+                written.extend(bench.output.written.drain(..).map(|frame| (now_ns, frame)));
+            }
+            assert!(bench.direction.is_empty());
+            (written, format!("{:?}", bench.direction.chain.account.transit), turns)
+        };
+        let each = run(&Direction::next_event_ns);
+        let departures = run(&Direction::next_departure_ns);
+        prop_assert_eq!(&each.0, &departures.0);
+        prop_assert_eq!(each.1, departures.1);
+        prop_assert!(departures.2 <= each.2);
     }
 }
