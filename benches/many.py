@@ -5,7 +5,7 @@ Usage: python benches/many.py [--paths N]... [--rate RATE] [--rounds N] [--core 
 
 Each path is a laboratory of its own with one CUBIC flow by iperf3 -Z, 10 ms and a queue of 20 ms. `--core` names builds
 of wavebed-core; they, the bare relay, and Rattan where it is installed (RATTAN names it) take turns in random order.
-Processor time is that of the paths' own processes. Prints JSON and a table.
+Processor time counts the paths' own processes. Prints JSON and a table.
 """
 
 from __future__ import annotations

@@ -19,7 +19,9 @@ GENERATED = {
     ),
 }
 """Pages that a program writes."""
-_GENERATED_PART = re.compile(r"<!-- modules: written by .*?<!-- end of modules -->", re.DOTALL)
+_GENERATED_PART = re.compile(
+    r"<!-- modules: written by .*?<!-- end of modules -->|<!-- table by .*?<!-- end of table -->", re.DOTALL
+)
 _OTHERS = {"dist", "node_modules", "runs", "target"}
 """Folders without pages of the repository."""
 
