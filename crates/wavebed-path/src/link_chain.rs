@@ -460,9 +460,7 @@ impl LinkChain {
         self.write_settled(now_ns, packets, port, clock);
         let groups = &mut self.groups;
         for run in self.moving.drain(..) {
-            let packet = packets.packet(run.packet);
-            let most_ns = if packet.is_merged { TURN_NS } else { u64::MAX };
-            let segments = packet.shape.segments;
+            let (segments, most_ns) = coalesced(packets.packet(run.packet));
             self.coalescer
                 .take(run, segments, most_ns, &mut |group| groups.push(group));
         }
@@ -685,8 +683,8 @@ impl LinkChain {
                 return closes_ns;
             }
             let mut is_complete = false;
-            let segments = packets.packet(run.packet).shape.segments;
-            coalescer.take(*run, segments, &mut |_| is_complete = true);
+            let (segments, most_ns) = coalesced(packets.packet(run.packet));
+            coalescer.take(*run, segments, most_ns, &mut |_| is_complete = true);
             if is_complete {
                 return Some(run.at_ns);
             }
@@ -717,6 +715,12 @@ impl LinkChain {
         self.held.iter().for_each(|run| total.count(run));
         total
     }
+}
+
+/// The segments of a packet, and the longest time within which they are coalesced.
+const fn coalesced(packet: &Packet) -> (u16, u64) {
+    let most_ns = if packet.is_merged { TURN_NS } else { u64::MAX };
+    (packet.shape.segments, most_ns)
 }
 
 /// Stores the packet that was read into the pool's room, or returns the drop reason.
