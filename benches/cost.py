@@ -281,7 +281,7 @@ def main() -> None:
     if arguments.inside_bridge:
         inside_bridge()
         return
-    core = arguments.core or find_core()
+    core = os.environ["WAVEBED_CORE"] = arguments.core or find_core()
     described = machine()
     if arguments.first and os.fork():
         sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
