@@ -142,6 +142,27 @@ def test_drawn_walks_have_the_rates_of_measured_ones(learned):
     assert judge.share_below(drawn.ravel(), 100) == pytest.approx(judge.share_below(measured, 100), abs=0.06)
 
 
+def with_silences(number: int) -> Lap:
+    """Return a walk with three more silences of 1 to 8 s, anywhere."""
+    rng = np.random.default_rng(number)
+    rates = walk(number, back=number % 2 == 0)
+    for _ in range(3):
+        start = rng.integers(0, SECONDS - 10)
+        rates[start : start + rng.integers(1, 9)] = 0.3
+    return Lap(f"{number}.txt", rates)
+
+
+def test_drawn_walks_stall_and_fall_silent_for_as_long_as_measured_ones():
+    measured = [with_silences(number) for number in range(1, 25)]
+    rates = [lap.rates for lap in measured]
+    places = learn(measured, "loop", "a loop", "made-up walks").places
+    drawn = list(draw_walks(places, range(1, 301)))
+    stalled = [videos(walks, SHORT_BUFFER)[1].middle for walks in (drawn, rates)]
+    assert stalled[0] == pytest.approx(stalled[1], rel=0.1)
+    lengths = [np.concatenate([judge.dips(each, 1.0) for each in walks]).mean() for walks in (drawn, rates)]
+    assert lengths[0] == pytest.approx(lengths[1], rel=0.1)
+
+
 def test_walks_of_one_rate_can_be_learned():
     places = learn([Lap(f"{number}", np.full(100, 50.0)) for number in range(4)], "flat", "t", "s").places
     assert draw_walks(places, [1, 2]) == pytest.approx(50.0)

@@ -67,6 +67,15 @@ def test_unseen_lte_walks_are_predicted():
     assert values[0] == pytest.approx(values[6], abs=0.01)
 
 
+@pytest.mark.parametrize("kind", ["mmwave", "lte"])
+def test_drawn_walks_stall_as_long_as_all_walks_when_each_is_held_out_once(kind):
+    page = fit_applications.PAGE.read_text(encoding="utf-8")
+    folds = rows(page.split(f"<!-- table {kind} folds -->\n")[1].split(fit_applications.END)[0])
+    for what in ("time stalled, %", "stalls in a session"):
+        measured, drawn, *_ = numbers(folds[f"video, 4 s of buffer: {what}"])
+        assert abs(drawn / measured - 1) <= fit_applications.MOST_DEVIATION
+
+
 def day(name: str) -> str:
     return name.partition("-")[0]
 

@@ -58,7 +58,7 @@ class Context:
         """The class of each age."""
         return np.searchsorted(AGES, self.age, side="right")
 
-    def at(self, chosen: Integers | int) -> Context:
+    def at(self, chosen: Integers | int | tuple[slice, slice]) -> Context:
         """Return the contexts at some places of the arrays."""
         return Context(*(np.asarray(each[chosen]) for each in (self.level, self.age, self.side)))
 
@@ -405,8 +405,34 @@ def _text(value: Json, indent: str) -> str:
 _NS_PER_S = 10**9
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class WalkNumbers:
+    """The random numbers of walks, and what they give without the transitions.
+
+    Parameters
+    ----------
+    course : integer array (walks,)
+        Course of each walk.
+    places : integer array (walks, seconds)
+        Place of each second.
+    levels, rates : float array (walks, seconds)
+        Uniform numbers that choose the levels, and normal ones that choose the rates within them.
+    """
+
+    course: Integers
+    places: Integers
+    levels: Floats
+    rates: Floats
+
+
 def draw_walks(learned: PlaceMap, seeds: Sequence[int]) -> Floats:
     """Return the rates of new walks, Mbit/s, (seeds, seconds); a seed gives the same walk alone or among others."""
+    numbers = walk_numbers(learned, seeds)
+    return rates_of_walks(learned, numbers, contexts_of_walks(learned, numbers).level)
+
+
+def walk_numbers(learned: PlaceMap, seeds: Sequence[int]) -> WalkNumbers:
+    """Draw the random numbers of walks; maps that differ in transitions and tilt alone have the same ones."""
 
     def drawn(stage: str, draw: Callable[[np.random.Generator], Floats]) -> Floats:
         return np.array([draw(generator) for generator in generators(seeds, f"map {stage}")])
@@ -415,10 +441,30 @@ def draw_walks(learned: PlaceMap, seeds: Sequence[int]) -> Floats:
     course = chosen(
         np.broadcast_to(learned.weights, (len(seeds), len(learned.weights))), drawn("course", _uniform(1))[:, 0]
     )
-    places = _places(learned, drawn("moves", _uniform(int(np.ceil(seconds / learned.step_s)))))
-    level = _levels(learned, course, places, drawn("levels", _uniform(seconds)))
-    scores = _scores(learned, level, drawn("rates", lambda generator: generator.standard_normal(seconds)))
-    return rates_within(learned, level, _normal_cdf(scores))
+    return WalkNumbers(
+        course,
+        _places(learned, drawn("moves", _uniform(int(np.ceil(seconds / learned.step_s))))),
+        drawn("levels", _uniform(seconds)),
+        drawn("rates", lambda generator: generator.standard_normal(seconds)),
+    )
+
+
+def contexts_of_walks(learned: PlaceMap, numbers: WalkNumbers) -> Context:
+    """Return the contexts of each second, (walks, seconds)."""
+    tilts = learned.tilts()
+    course, places, drawn = numbers.course, numbers.places, numbers.levels
+    ones = np.ones(len(course), dtype=np.int64)
+    now = Context(chosen(learned.shares[course, places[:, 0]], drawn[:, 0]), ones, 0 * ones)
+    found = [now]
+    for second in range(1, places.shape[1]):
+        now = next_contexts(learned, now, tilts[course, places[:, second]], drawn[:, second])
+        found.append(now)
+    return Context(*(np.stack([getattr(each, name) for each in found], axis=1) for name in ("level", "age", "side")))
+
+
+def rates_of_walks(learned: PlaceMap, numbers: WalkNumbers, level: Integers) -> Floats:
+    """Return the rates of walks with these levels, Mbit/s, (walks, seconds)."""
+    return rates_within(learned, level, _normal_cdf(_scores(learned, level, numbers.rates)))
 
 
 def _scores(learned: PlaceMap, level: Integers, noise: Floats) -> Floats:
@@ -509,17 +555,6 @@ def _places(learned: PlaceMap, drawn: Floats) -> Integers:
     for step in range(1, count):
         places[:, step], move = moved(learned, places[:, step - 1], move, drawn[:, step])
     return places[:, (np.arange(learned.seconds) / learned.step_s).astype(np.int64)]
-
-
-def _levels(learned: PlaceMap, course: Integers, places: Integers, drawn: Floats) -> Integers:
-    tilts = learned.tilts()
-    ones = np.ones(len(course), dtype=np.int64)
-    now = Context(chosen(learned.shares[course, places[:, 0]], drawn[:, 0]), ones, 0 * ones)
-    levels = [now.level]
-    for second in range(1, places.shape[1]):
-        now = next_contexts(learned, now, tilts[course, places[:, second]], drawn[:, second])
-        levels.append(now.level)
-    return np.stack(levels, axis=1)
 
 
 def rates_within(learned: PlaceMap, level: Integers, shares: Floats) -> Floats:

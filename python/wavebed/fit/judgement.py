@@ -15,7 +15,7 @@ from wavebed.channel.within import known_within
 from wavebed.fit.applications import applications
 from wavebed.fit.judge import distances, network_of, pooled, traits
 from wavebed.fit.laps import QUARTERS, ROUNDS
-from wavebed.fit.learn import learn, predictions
+from wavebed.fit.learn import CALIBRATED_WALKS, learn, predictions
 from wavebed.fit.physics import FitSettings, fit_physics, parameters_of, scene_text, walks_of
 
 if TYPE_CHECKING:
@@ -233,6 +233,8 @@ MOST_FITTED_PREDICTED = 10
 _READ_COST_S = 0.02
 _ALIGN_COST_S = 5e-7
 """For each second of a walk at each second of the others."""
+_SIMULATE_COST_S = 6e-3
+"""For each second of the mean walk."""
 _PREDICT_COST_S = 1.5e-3
 
 
@@ -308,16 +310,18 @@ class _Work:
         mean_s = fitted_s / len(chosen.fitted)
         walks = min(len(chosen.fitted), MOST_FITTED_PREDICTED) + len(chosen.held_out)
         self._align_s = _ALIGN_COST_S * fitted_s * mean_s
+        self._simulate_s = _SIMULATE_COST_S * mean_s if len(chosen.fitted) >= CALIBRATED_WALKS else 0.0
         self._walk_s = 0.0 if chosen.quarter is not None else _PREDICT_COST_S * mean_s
-        self._all_s = self._align_s + walks * self._walk_s
+        self._all_s = self._align_s + self._simulate_s + walks * self._walk_s
 
     def align(self, done: int, rounds: int) -> None:
-        """Report the finished rounds of the alignment."""
-        self._say(f"aligning walks, round {done + 1} of {rounds}", self._align_s * done / rounds)
+        """Report the finished rounds of the alignment; after the last, drawn walks are compared."""
+        text = f"aligning walks, round {done + 1} of {rounds}" if done < rounds else "comparing drawn and fitted walks"
+        self._say(text, self._align_s * done / rounds)
 
     def predict(self, done: int, text: str) -> None:
-        """Report the end of the alignment, and the number of walks with predicted seconds."""
-        self._say(text, self._align_s + done * self._walk_s)
+        """Report the end of the comparison, and the number of walks with predicted seconds."""
+        self._say(text, self._align_s + self._simulate_s + done * self._walk_s)
 
     def _say(self, text: str, done_s: float) -> None:
         slower = (time.monotonic() - self._begin_s) / done_s if done_s else 1.0

@@ -20,24 +20,30 @@ from wavebed.channel.placemap import (
     PlaceMap,
     chosen,
     contexts,
+    contexts_of_walks,
     decode_map,
     draw_walks,
     encode_map,
     level_of,
     next_chances,
+    rates_of_walks,
     rates_within,
     tilted,
     turns,
+    walk_numbers,
 )
 from wavebed.channel.propagation.correlated import generator
 from wavebed.errors import UserError
 from wavebed.fit import judge
+from wavebed.fit.applications import SHORT_BUFFER, Volumes, watch
 from wavebed.fit.laps import STEP_S, align, find_courses, forecast, places_of_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wavebed.channel.placemap import Floats, Integers
+    from numpy.typing import NDArray
+
+    from wavebed.channel.placemap import Floats, Integers, WalkNumbers
     from wavebed.fit.laps import Alignment, Lap, LapCourse
 
 
@@ -67,6 +73,20 @@ TILT_WALKS = 100
 CALIBRATIONS = 6
 CALIBRATED_WALKS = 20
 """With fewer walks the shares without one of them differ too much from all, and levels are entered too often."""
+FIRST_SEED = 1_000_000
+"""Of walks that are compared with the fitted ones while learning."""
+SIMULATED_WALKS = 500
+STALLING_WALKS = 2500
+"""Few walks have most of the time stalled: its mean over these has a standard error of 2 %."""
+SIMULATIONS = 4
+MOST_SIMULATED_S = 2_400_000
+"""Of all walks: long ones are fewer."""
+SIMULATED_STARTS = 0.05
+"""Fraction of the starts of videos that simulated walks have, chosen at random: stalls belong to places."""
+USUAL_RISE = -1.3
+"""Change of the logarithm of the time stalled with the logarithm of the factor on leaving low levels."""
+MOST_HASTE = 0.7
+"""Bound of that logarithm."""
 _MOVES = 3
 
 
@@ -111,7 +131,7 @@ def learn(
     name, title, source : str
         See `PlaceMap`.
     tell : callable
-        See `find_courses`.
+        See `find_courses`; receives 0 after the last round.
 
     Raises
     ------
@@ -122,6 +142,7 @@ def learn(
         raise UserError(f"{len(laps)} walk to learn from: name at least {FEWEST_LAPS} beside those held out")
     count = min(MOST_COURSES, max(1, len(laps) // WALKS_PER_COURSE))
     courses, found = find_courses(laps, count, generator(0, "fit courses"), tell)
+    tell(0)
     edges, groups = _edges(np.concatenate([lap.known for lap in laps]))
     walks = [
         _Walk(
@@ -160,8 +181,10 @@ def learn(
     choices = [replace(places, tilt_holds=holds) for holds in (False, True)]
     (tilt, _), places = min(((_likeliest_tilt(each, moves), each) for each in choices), key=lambda choice: choice[0][1])
     ahead = _calibrated(places, moves, tilt)
-    places = decode_map(encode_map(_calibrated(places, moves, _tilt(places, moves, laps))), name)
-    return Learned(places, courses, ahead)
+    places = _calibrated(places, moves, _tilt(places, moves, laps))
+    if len(laps) >= CALIBRATED_WALKS:
+        places = _simulated(places, _counts([_pairs(walk) for walk in walks], levels), laps)
+    return Learned(decode_map(encode_map(places), name), courses, ahead)
 
 
 def _edges(rates: Floats) -> tuple[Floats, Integers]:
@@ -214,14 +237,21 @@ def _shares(near: Floats, overall: Floats) -> Floats:
 
 def _transitions(walks: Sequence[_Walk], levels: int) -> Floats:
     """Return the probabilities of the next level; a context that was seen rarely borrows from the wider one."""
-    counts = np.zeros((levels, len(AGES) + 1, SIDES, levels))
-    for walk in walks:
-        before, _, after = _pairs(walk)
-        np.add.at(counts, (before.level, before.age_class, before.side, after), 1)
+    counts = _counts([_pairs(walk) for walk in walks], levels)
     overall = counts.sum(axis=(0, 1, 2)) / counts.sum()
     by_level = _shrunk(counts.sum(axis=(1, 2)), overall, PRIOR_OVERALL)
     by_age = _shrunk(counts.sum(axis=2), by_level[:, None], PRIOR_COUNTS)
     return _shrunk(counts, by_age[:, :, None], PRIOR_COUNTS)
+
+
+def _counts(pairs: Sequence[tuple[Context, Integers, Integers]], levels: int) -> Floats:
+    """Return how often each level follows each context, (levels, ages, sides, levels)."""
+    shape = (levels, len(AGES) + 1, SIDES, levels)
+    counts = np.zeros(np.prod(shape))
+    for before, _, after in pairs:
+        places = np.ravel_multi_index((before.level, before.age_class, before.side, after), shape)
+        counts += np.bincount(places.ravel(), minlength=len(counts))
+    return counts.reshape(shape)
 
 
 def _pairs(walk: _Walk) -> tuple[Context, Integers, Integers]:
@@ -334,6 +364,103 @@ def _calibrated(places: PlaceMap, moves: _Moves, tilt: float) -> PlaceMap:
         factors *= wanted / (entered + PRIOR_COUNTS)
         found = replace(places, transitions=tilted(places.transitions, same[:, None, None], factors))
     return replace(found, tilt=tilt)
+
+
+def _simulated(places: PlaceMap, measured: Floats, laps: Sequence[Lap]) -> PlaceMap:
+    """Return the map whose drawn walks have the moves of the fitted walks, and stall as long.
+
+    A drawn walk meets places that remember whole silences, so it stays silent longer than `_calibrated` expects: that
+    looks from fitted walks at the places of the others.
+
+    Parameters
+    ----------
+    measured : float array (levels, ages, sides, levels)
+        See `_counts`.
+    """
+    numbers = _numbers(places, SIMULATED_WALKS)
+    for _ in range(SIMULATIONS):
+        drawn = contexts_of_walks(places, numbers)
+        before, after = drawn.at((slice(None), slice(-1))), drawn.level[:, 1:]
+        places = _nearer(places, measured, _counts([(before, after, after)], len(places.groups)))
+    return _stalling(places, laps)
+
+
+def _numbers(places: PlaceMap, walks: int) -> WalkNumbers:
+    return walk_numbers(places, range(FIRST_SEED, FIRST_SEED + max(1, min(walks, MOST_SIMULATED_S // places.seconds))))
+
+
+def _nearer(places: PlaceMap, measured: Floats, drawn: Floats) -> PlaceMap:
+    """Return the map with factors on the moves that drawn walks make too often or too rarely.
+
+    A group is left at each age, and a level is entered, as often as by the measured walks.
+    """
+    groups = places.groups
+    same = (groups == groups[:, None])[:, None, None]
+    members = np.eye(groups[-1] + 1)[groups]
+
+    def by_group(counts: Floats) -> Floats:
+        return np.asarray(np.einsum("lg,lasn->ga", members, counts), dtype=np.float64)
+
+    seconds, drawn_s = by_group(measured), by_group(drawn)
+    hazard = by_group(np.where(same, 0.0, drawn)) / np.maximum(drawn_s, 1.0)
+    left = np.where(drawn_s > 0, by_group(np.where(same, 0.0, measured)), 0.0)
+    haste = (left + PRIOR_COUNTS) / (hazard * seconds + PRIOR_COUNTS)
+    hastened = _hastened(places.transitions, same, haste[groups][:, :, None, None])
+    wanted, entered = (np.where(same, 0.0, counts).sum(axis=(0, 1, 2)) for counts in (measured, drawn))
+    entered *= wanted.sum() / max(entered.sum(), 1.0)
+    factors = (wanted + PRIOR_COUNTS) / (entered + PRIOR_COUNTS)
+    return replace(places, transitions=tilted(hastened, same, factors))
+
+
+def _hastened(transitions: Floats, same: NDArray[np.bool_], haste: Floats) -> Floats:
+    """Return transitions whose odds of leaving the group have a factor."""
+    found = np.where(same, transitions, transitions * haste)
+    return np.asarray(found / found.sum(axis=-1, keepdims=True), dtype=np.float64)
+
+
+def _stalling(places: PlaceMap, laps: Sequence[Lap]) -> PlaceMap:
+    """Return the map whose drawn walks stall a short-buffer video for the same time as the fitted walks.
+
+    A factor on leaving all levels without service makes their stretches shorter or longer.
+    """
+    low = np.append(places.edges_mbps, np.inf) <= STATE_EDGES_MBPS[1]
+    if not low.any() or any(np.isnan(lap.rates).any() for lap in laps):
+        return places
+    numbers = _numbers(places, STALLING_WALKS)
+    wanted = _stalled_share([lap.rates for lap in laps], 1.0)
+    same = (places.groups == places.groups[:, None])[:, None, None]
+
+    def hastened(haste: float) -> PlaceMap:
+        factors = np.where(low, np.exp(haste), 1.0)[:, None, None, None]
+        return replace(places, transitions=_hastened(places.transitions, same, factors))
+
+    def excess(haste: float) -> float:
+        found = hastened(haste)
+        rates = rates_of_walks(found, numbers, contexts_of_walks(found, numbers).level)
+        return float(np.log(_stalled_share(list(rates), SIMULATED_STARTS) / wanted))
+
+    def bounded(haste: float) -> float:
+        return float(np.clip(haste, -MOST_HASTE, MOST_HASTE))
+
+    with np.errstate(divide="ignore"):
+        found = excess(0.0) if wanted else 0.0
+        if not found or np.isinf(found):
+            return places
+        first = bounded(-found / USUAL_RISE)
+        left = excess(first)
+    rise = min((left - found) / first, USUAL_RISE / 4)
+    return hastened(bounded(first - left / rise))
+
+
+def _stalled_share(walks: Sequence[Floats], some: float) -> float:
+    """Return the mean fraction of time that videos with a short buffer stall, from some of the starts."""
+    volumes = Volumes(walks)
+    walk, start_s = volumes.starts()
+    chosen_starts = generator(0, "fit starts").random(len(walk)) < some
+    if not chosen_starts.any():
+        return 0.0
+    stalled_s = watch(volumes, walk[chosen_starts], start_s[chosen_starts], SHORT_BUFFER).stalled_s
+    return float((stalled_s / (SHORT_BUFFER.duration_s + stalled_s)).mean())
 
 
 def _likeliest_tilt(places: PlaceMap, moves: _Moves) -> tuple[float, float]:
