@@ -15,8 +15,8 @@ const MAX_BYTES: usize = 65_535;
 /// The bit Don't Fragment in the byte with the flags of IPv4.
 const DONT_FRAGMENT: u8 = 0x40;
 
-/// Wire segments with complete checksums that become one packet: [`Coalescer::start`] with the first, then
-/// [`Coalescer::add`].
+/// Wire segments that become one packet: [`Coalescer::start`] with the first, then [`Coalescer::add`]. Their checksums are
+/// complete, or, with [`Coalescer::start_after`] and [`Coalescer::add_after`], may wait for the kernel.
 ///
 /// Segments are coalesced if they belong to one flow, follow each other without a gap, and agree in every byte of their
 /// headers but those that cutting makes anew: so in DSCP, ECN field, acknowledgement, window and TCP options, time
@@ -26,6 +26,8 @@ const DONT_FRAGMENT: u8 = 0x40;
 #[derive(Clone, Debug)]
 pub struct Coalescer<P> {
     packets: Vec<P>,
+    /// Of the first packet.
+    vnet: VnetHeader,
     run: Option<Run>,
     is_exact: bool,
 }
@@ -34,6 +36,7 @@ impl<P> Default for Coalescer<P> {
     fn default() -> Self {
         Self {
             packets: Vec::new(),
+            vnet: VnetHeader::default(),
             run: None,
             is_exact: false,
         }
@@ -80,6 +83,7 @@ impl<P: AsRef<[u8]>> Coalescer<P> {
     pub fn exact() -> Self {
         Self {
             packets: Vec::with_capacity(MAX_COALESCED),
+            vnet: VnetHeader::default(),
             run: None,
             is_exact: true,
         }
@@ -88,7 +92,13 @@ impl<P: AsRef<[u8]>> Coalescer<P> {
     /// Begins with a packet, whatever it is, and forgets what was there; `shape` comes from [`crate::inspect`] with an
     /// empty virtio-net header. Returns whether anything may follow.
     pub fn start(&mut self, packet: P, shape: &Shape) -> bool {
-        self.run = flags_of(packet.as_ref(), shape).map(|flags| Run {
+        self.start_after(&VnetHeader::default(), packet, shape)
+    }
+
+    /// The same with a packet that has this virtio-net header, which [`crate::inspect`] got too.
+    pub fn start_after(&mut self, vnet: &VnetHeader, packet: P, shape: &Shape) -> bool {
+        self.vnet = *vnet;
+        self.run = flags_of(vnet, packet.as_ref(), shape).map(|flags| Run {
             shape: *shape,
             payload: payload_len(shape),
             last_flags: flags & (Tcp::FIN | Tcp::PSH),
@@ -105,18 +115,28 @@ impl<P: AsRef<[u8]>> Coalescer<P> {
     /// # Errors
     /// The packet, if it must not be coalesced with those before. Nothing changes then.
     pub fn add(&mut self, packet: P, shape: &Shape) -> Result<bool, P> {
+        self.add_after(&VnetHeader::default(), packet, shape)
+    }
+
+    /// The same with a packet that has this virtio-net header, which [`crate::inspect`] got too.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn add_after(&mut self, vnet: &VnetHeader, packet: P, shape: &Shape) -> Result<bool, P> {
+        let waits = self.vnet.needs_csum();
         let Some(run) = self.run.as_mut().filter(|run| !run.closed) else {
             return Err(packet);
         };
         let (first, next) = (self.packets[0].as_ref(), packet.as_ref());
-        let Some(flags) = flags_of(next, shape).filter(|_| {
-            run.has_room_for(shape, self.packets.len())
+        let Some(flags) = flags_of(vnet, next, shape).filter(|_| {
+            waits == vnet.needs_csum()
+                && run.has_room_for(shape, self.packets.len())
                 && run.continues(first, next, shape, self.packets.len(), self.is_exact)
         }) else {
             return Err(packet);
         };
-        run.verified = run.verified || has_right_checksum(first, &run.shape);
-        if !run.verified || !has_right_checksum(next, shape) {
+        run.verified = run.verified || waits || has_right_checksum(first, &run.shape);
+        if !run.verified || !(waits || has_right_checksum(next, shape)) {
             return Err(packet);
         }
         run.payload += payload_len(shape);
@@ -130,7 +150,7 @@ impl<P: AsRef<[u8]>> Coalescer<P> {
     /// What to write; its headers are written to `out`.
     pub fn coalesced<'a>(&'a self, out: &'a mut HeaderBuf) -> Coalesced<'a, P> {
         let alone = Coalesced {
-            vnet: VnetHeader::default(),
+            vnet: self.vnet,
             header: &[],
             packets: &self.packets,
         };
@@ -245,9 +265,10 @@ impl Run {
 }
 
 /// Flags of a segment that may be coalesced as far as its headers tell; UDP has none.
-fn flags_of(packet: &[u8], shape: &Shape) -> Option<u8> {
+fn flags_of(vnet: &VnetHeader, packet: &[u8], shape: &Shape) -> Option<u8> {
     let l4 = usize::from(shape.l4_offset);
     if shape.transport == Transport::Other
+        || shape.segments > 1
         || usize::from(shape.header_len) >= MAX_HEADER_LEN
         || payload_len(shape) == 0
     {
@@ -262,10 +283,24 @@ fn flags_of(packet: &[u8], shape: &Shape) -> Option<u8> {
         usize::from(read_u16(packet, 4)) + Ipv6::LEN == packet.len()
     };
     let checksum = read_u16(packet, checksum_at(shape));
+    if vnet.needs_csum() {
+        // The kernel completes it from there, with the sum of the pseudo-header in the field.
+        let field = vnet.csum_start + vnet.csum_offset;
+        let pseudo = pseudo_header_sum(packet, shape, short(packet.len() - l4));
+        if usize::from(vnet.csum_start) != l4
+            || usize::from(field) != checksum_at(shape)
+            || checksum != pseudo
+        {
+            return None;
+        }
+    }
     let (flags, transport_fits) = if shape.transport == Transport::Tcp {
         let flags = packet[l4 + 13];
         let alone = Tcp::SYN | Tcp::RST | Tcp::URG;
-        (flags, flags & alone == 0 && checksum != 0xffff)
+        (
+            flags,
+            flags & alone == 0 && (vnet.needs_csum() || checksum != 0xffff),
+        )
     } else {
         // Without a checksum, it would get one.
         let length = usize::from(read_u16(packet, l4 + 4));

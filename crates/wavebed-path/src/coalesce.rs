@@ -65,6 +65,12 @@ impl Coalescer {
         }
     }
 
+    /// How far apart segments may be due that leave together; `None` where each leaves alone.
+    #[must_use]
+    pub fn window_ns(&self) -> Option<u64> {
+        (self.coalesce != Coalesce::Off).then(|| self.coalesce.window_ns())
+    }
+
     /// Adds a delivered run of a packet of `segments` segments, which are coalesced within `most_ns` at most. Complete
     /// groups go to `emit`.
     pub fn take(&mut self, run: Run, segments: u16, most_ns: u64, emit: &mut impl FnMut(Group)) {

@@ -14,20 +14,17 @@ use crate::pool::{Arrival, NO_DEVICE, Packets};
 use crate::port::Port;
 use crate::series::Classes;
 
-/// Packets read before due packets are written: at 64 KiB each, some 30 µs of copying, which bounds the lateness that
-/// reading adds.
-const READ_BATCH: usize = 4;
+/// What is read before due packets are written: 64 short frames from a ring, half as many packets by system calls, or four
+/// of 64 KiB. Each takes some 30 µs, which bounds the lateness that reading adds.
+const READ_BATCH: usize = 64;
 
 /// A device that was not seen empty for this long is behind, and gets longer reads until it is empty.
 const BEHIND_NS: u64 = 500_000;
 
-/// Packets read at a time from a device that is behind: some 130 µs of copying.
-const READ_BATCH_BEHIND: usize = 16;
+/// The same from a device that is behind: some 130 µs.
+const READ_BATCH_BEHIND: usize = 256;
 
-/// A read that is a system call takes as long as 16 frames from a ring.
-const COST_OF_CALL: usize = 16;
-
-/// Copying this many bytes from a ring takes as long as all else that a frame costs.
+/// Copying this many bytes takes as long as all else that a frame from a ring costs. A system call takes as long again.
 const BYTES_AS_A_FRAME: usize = 4_096;
 
 /// One direction: from one device to another, or between one and the devices of a cell.
@@ -201,9 +198,8 @@ impl Direction {
         output: &mut impl Port,
         clock: &impl Fn() -> u64,
     ) -> io::Result<Turn> {
-        let most = batch.saturating_mul(COST_OF_CALL);
         let (mut packets, mut cost) = (0, 0);
-        while cost < most {
+        while cost < batch {
             let Some(length) = input.read(self.packets.pool.room())? else {
                 self.empty_ns[place] = clock();
                 return Ok(Turn {
@@ -212,11 +208,8 @@ impl Direction {
                 });
             };
             packets += 1;
-            cost += if input.is_mapped() {
-                1 + length / BYTES_AS_A_FRAME
-            } else {
-                COST_OF_CALL
-            };
+            let call = usize::from(!input.is_mapped());
+            cost += 1 + call + length / BYTES_AS_A_FRAME;
             let Some(Sorted { front, class }) = self.sort(place, length, output) else {
                 continue;
             };

@@ -6,7 +6,10 @@ use std::io::IoSlice;
 
 use wavebed_link::{Backlog, Ecn, Link, Reason, Run, RunFlags, TimeSum};
 use wavebed_os::ethernet_port::Refusal;
-use wavebed_packet::{HeaderBuf, Network, VnetHeader, complete_segment, flip_bit, inspect, piece};
+use wavebed_packet::{
+    HeaderBuf, MAX_COALESCED, Network, Transport, VnetHeader, complete_segment, flip_bit, inspect,
+    piece,
+};
 
 use crate::capture::Capture;
 use crate::coalesce::{Coalesce, Coalescer, Group};
@@ -86,8 +89,16 @@ impl Account {
         }
     }
 
-    /// Counts a group that was written to the device at `now_ns`, or refused.
-    fn count(&mut self, group: &Group, packet: &Packet, now_ns: u64, refusal: Option<Refusal>) {
+    /// Counts a group that was written to the device at `now_ns`, or refused: alone, or in one packet with the group
+    /// before.
+    fn count(
+        &mut self,
+        group: &Group,
+        packet: &Packet,
+        now_ns: u64,
+        refusal: Option<Refusal>,
+        is_alone: bool,
+    ) {
         let surely_ns = now_ns.saturating_sub(group.due_ns);
         let late_ns = surely_ns + self.late_since_device(packet, group.due_ns);
         let segments = u64::from(group.run.count);
@@ -97,12 +108,12 @@ impl Account {
         } else {
             let transit_ns = group.due_ns.saturating_sub(packet.read_ns);
             self.transit.add(transit_ns, segments);
-            self.devices.packets_written += 1;
+            self.devices.packets_written += u64::from(is_alone);
             self.devices.segments_written += segments;
             self.lateness.record(late_ns, segments);
             self.surely_late.record(surely_ns, segments);
         }
-        self.note_departure(now_ns, group, surely_ns, refusal.is_none());
+        self.note_departure(now_ns, group, surely_ns, refusal.is_none(), is_alone);
     }
 
     /// The part of its wait in the device that makes a packet late that is due at `due_ns` (Lindley's recurrence with
@@ -120,7 +131,14 @@ impl Account {
         self.device_late_ns
     }
 
-    fn note_departure(&mut self, now_ns: u64, group: &Group, late_ns: u64, written: bool) {
+    fn note_departure(
+        &mut self,
+        now_ns: u64,
+        group: &Group,
+        late_ns: u64,
+        written: bool,
+        is_alone: bool,
+    ) {
         let Some(row) = &mut self.departures else {
             return;
         };
@@ -136,7 +154,7 @@ impl Account {
         }
         let segments = u64::from(group.run.count);
         if written {
-            row.packets += 1;
+            row.packets += u64::from(is_alone);
             row.segments += segments;
             row.bytes += group.run.bytes();
             row.late_max_ns = row.late_max_ns.max(late_ns);
@@ -526,15 +544,23 @@ impl LinkChain {
         clock: &impl Fn() -> u64,
         owners: &mut [ClassChain],
     ) {
+        // The groups before this one were written, in one packet with its predecessor.
+        let mut written_until = 0;
+        let mut outcome = (0, None);
         for index in 0..self.groups.len() {
             let group = self.groups[index];
             let written = self.ahead.as_mut().map(|ahead| ahead.written.pop_front());
+            let is_alone = index >= written_until;
             let (now_ns, refusal) = if let Some(written) = written {
                 let (late_ns, refusal) = written.unwrap_or((0, Some(Refusal::Other)));
                 (group.due_ns + late_ns, refusal)
             } else {
-                let refusal = self.write_group(&group, packets, port).err();
-                (clock(), refusal)
+                if is_alone {
+                    let (count, refusal) = self.write_next(index, packets, port);
+                    written_until = index + count;
+                    outcome = (clock(), refusal);
+                }
+                outcome
             };
             let packet = packets.packet(group.run.packet);
             let owner = owners.get_mut(usize::from(packet.device));
@@ -545,7 +571,7 @@ impl LinkChain {
                 }
                 None => (&mut self.account, own),
             };
-            account.count(&group, packet, now_ns, refusal);
+            account.count(&group, packet, now_ns, refusal, is_alone);
             if refusal.is_none()
                 && let Some(log) = last.and_then(|last| last.log.as_mut())
             {
@@ -555,6 +581,29 @@ impl LinkChain {
             packets.release(group.run.packet, group.run.count);
         }
         self.groups.clear();
+    }
+
+    /// Writes the group with this index, and with it the datagrams of its flow that are due too, as GRO does. Returns how
+    /// many groups were written, and why they were refused.
+    fn write_next(
+        &mut self,
+        index: usize,
+        packets: &Packets,
+        port: &mut impl Port,
+    ) -> (usize, Option<Refusal>) {
+        if let Some(window_ns) = self.coalescer.window_ns()
+            && port.takes_datagrams_together()
+        {
+            let last_ns = self.groups[index].due_ns + window_ns;
+            let groups = self.groups[index..].iter().take(MAX_COALESCED);
+            let near = groups.take_while(|group| group.due_ns <= last_ns);
+            let count = write_datagrams(near, packets, port, &mut self.header);
+            if count > 1 {
+                return (count, None);
+            }
+        }
+        let group = self.groups[index];
+        (1, self.write_group(&group, packets, port).err())
     }
 
     fn write_group(
@@ -721,6 +770,63 @@ impl LinkChain {
 const fn coalesced(packet: &Packet) -> (u16, u64) {
     let most_ns = if packet.is_merged { TURN_NS } else { u64::MAX };
     (packet.shape.segments, most_ns)
+}
+
+/// Writes the first datagrams of these groups as one packet, if there are several that one packet may carry. Returns how
+/// many were written.
+fn write_datagrams<'a>(
+    groups: impl Iterator<Item = &'a Group>,
+    packets: &Packets,
+    port: &mut impl Port,
+    header: &mut HeaderBuf,
+) -> usize {
+    let mut datagrams = groups.map_while(|group| datagram(group, packets));
+    let (Some(first), Some(second)) = (datagrams.next(), datagrams.next()) else {
+        return 0;
+    };
+    if first.1.shape.flow != second.1.shape.flow {
+        return 0;
+    }
+    let mut together = wavebed_packet::Coalescer::default();
+    let (vnet, packet, ip) = first;
+    let mut goes_on = together.start_after(&vnet, ip, &packet.shape);
+    for (vnet, packet, ip) in std::iter::once(second).chain(datagrams) {
+        if !goes_on {
+            break;
+        }
+        goes_on = together
+            .add_after(&vnet, ip, &packet.shape)
+            .unwrap_or(false);
+    }
+    let all = together.coalesced(header);
+    if all.packets.len() < 2 {
+        return 0;
+    }
+    let vnet = all.vnet.to_bytes();
+    let mut parts = [IoSlice::new(&[]); MAX_COALESCED + 2];
+    parts[0] = IoSlice::new(&vnet);
+    parts[1] = IoSlice::new(all.header);
+    for (part, payload) in parts[2..].iter_mut().zip(all.payloads()) {
+        *part = IoSlice::new(payload);
+    }
+    match port.write(&parts[..2 + all.packets.len()]) {
+        Ok(()) => all.packets.len(),
+        // Each is written alone, and may be refused.
+        Err(_) => 0,
+    }
+}
+
+/// The datagram of a group: one unchanged UDP packet without a link-layer header.
+fn datagram<'a>(group: &Group, packets: &'a Packets) -> Option<(VnetHeader, &'a Packet, &'a [u8])> {
+    let packet = packets.packet(group.run.packet);
+    let is_one = packet.front == 0
+        && packet.shape.segments == 1
+        && packet.shape.transport == Transport::Udp
+        && !packet.shape.control
+        && group.run.flip == 0
+        && group.run.ecn as u8 == packet.shape.ecn;
+    let (vnet, ip) = VnetHeader::split(packets.bytes(group.run.packet)).filter(|_| is_one)?;
+    Some((vnet, packet, ip))
 }
 
 /// Stores the packet that was read into the pool's room, or returns the drop reason.

@@ -26,6 +26,11 @@ pub trait Port {
         u32::MAX
     }
 
+    /// Whether it takes several datagrams of a flow as one packet, with UDP segmentation offload.
+    fn takes_datagrams_together(&self) -> bool {
+        false
+    }
+
     /// When the packet that was read last was sent, or came; `None` where the device does not know.
     fn sent_ns(&self) -> Option<u64> {
         None
@@ -98,6 +103,13 @@ impl Port for Arc<Device> {
 
     fn largest_packet(&self) -> u32 {
         self.ethernet().map_or(u32::MAX, EthernetPort::mtu)
+    }
+
+    fn takes_datagrams_together(&self) -> bool {
+        match &**self {
+            Device::Tun(tun) => tun.has_udp_offload(),
+            Device::Ethernet(_) => false,
+        }
     }
 }
 

@@ -139,6 +139,29 @@ proptest! {
     }
 
     #[test]
+    fn segments_whose_checksums_the_kernel_completes_become_that_packet_again(recipe in recipe(2..30, 1..300)) {
+        let recipe = plain(recipe);
+        let (vnet, packet) = recipe.packet();
+        let of_one = VnetHeader { gso_type: VnetHeader::GSO_NONE, gso_size: 0, ..vnet };
+        let segments: Vec<_> = (0..recipe.segments())
+            .map(|index| recipe.segment(index, false, Sum::Partial))
+            .collect();
+        let mut coalescer: Coalescer<&[u8]> = Coalescer::default();
+        let shape = |segment: &Vec<u8>| inspect(&of_one, segment).unwrap();
+        coalescer.start_after(&of_one, &segments[0], &shape(&segments[0]));
+        let complete = recipe.segment(1, false, Sum::Complete);
+        let plain_shape = inspect(&VnetHeader::default(), &complete).unwrap();
+        prop_assert!(coalescer.add(&complete, &plain_shape).is_err());
+        for segment in &segments[1..] {
+            prop_assert!(coalescer.add_after(&of_one, segment, &shape(segment)).is_ok());
+        }
+        let mut out = HeaderBuf::new();
+        let all = coalescer.coalesced(&mut out);
+        let payloads: Vec<&[u8]> = all.payloads().collect();
+        prop_assert_eq!((all.vnet, [all.header, &payloads.concat()].concat()), (vnet, packet));
+    }
+
+    #[test]
     fn packets_that_follow_each_other_are_coalesced(
         recipe in recipe(2..20, 1..300),
         tail in prop::collection::vec(any::<u8>(), 1..2000),

@@ -30,6 +30,8 @@ pub struct List {
     pub incoming: VecDeque<Vec<u8>>,
     pub written: Vec<Vec<u8>>,
     pub refuses: bool,
+    /// It takes datagrams together, and refuses none but super-packets of more than this many bytes.
+    pub together: Option<usize>,
 }
 
 impl Port for List {
@@ -41,12 +43,17 @@ impl Port for List {
     }
 
     fn write(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
-        if self.refuses {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        if self.refuses || self.together.is_some_and(|most| bytes > most) {
             return Err(io::Error::from(io::ErrorKind::Other));
         }
         self.written
             .push(parts.iter().flat_map(|part| part.iter().copied()).collect());
         Ok(())
+    }
+
+    fn takes_datagrams_together(&self) -> bool {
+        self.together.is_some()
     }
 }
 
@@ -93,6 +100,32 @@ pub fn tcp(sequence: u32, payload: usize, mss: u16) -> Vec<u8> {
     let mut frame = vnet.to_bytes().to_vec();
     frame.extend(ip);
     frame
+}
+
+/// A datagram over IPv4 to this port, virtio-net header first. The kernel completes its checksum.
+fn udp(port: u16, id: u16, payload: &[u8]) -> Vec<u8> {
+    let total = u16::try_from(28 + payload.len()).unwrap();
+    let mut ip = vec![0x45, 0];
+    ip.extend(total.to_be_bytes());
+    ip.extend(id.to_be_bytes());
+    ip.extend([0, 0, 64, 17, 0, 0, 198, 18, 0, 1, 198, 18, 0, 2]);
+    let sum = checksum::checksum(&ip);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    let length = (total - 20).to_be_bytes();
+    let pseudo = [&ip[12..20], &[0, 17], &length].concat();
+    ip.extend([0x14, 0x51]);
+    ip.extend(port.to_be_bytes());
+    ip.extend(length);
+    ip.extend(checksum::sum(&pseudo).to_be_bytes());
+    ip.extend(payload);
+    let vnet = VnetHeader {
+        flags: VnetHeader::NEEDS_CSUM,
+        hdr_len: 28,
+        csum_start: 20,
+        csum_offset: 6,
+        ..VnetHeader::default()
+    };
+    [&vnet.to_bytes()[..], &ip].concat()
 }
 
 fn shape(frame: &[u8]) -> (VnetHeader, &[u8], Shape) {
@@ -199,6 +232,47 @@ fn a_super_packet_without_impairment_leaves_unchanged() {
     );
     let transit = bench.direction.chain.account.transit;
     assert_eq!((transit.sum_ns, transit.segments), (21_000_000, 21));
+}
+
+/// Sends datagrams with these ports 10 µs apart, and writes them in one turn. Returns the number of segments in each packet
+/// written.
+fn written_together(coalesce: Coalesce, most: Option<usize>, ports: &[u16]) -> Vec<u16> {
+    let mut bench = Bench::new(vec![Box::new(Delay::constant(1_000_000, false))], coalesce);
+    bench.output.together = most;
+    let mut sent = Vec::new();
+    for (place, port) in ports.iter().enumerate() {
+        let place = u16::try_from(place).unwrap();
+        let frame = udp(*port, place, &[place.to_le_bytes()[0]; 18]);
+        sent.extend(segments(&frame));
+        bench.input.incoming.push_back(frame);
+        bench.turn(u64::from(place) * 10_000);
+    }
+    bench.turn(2_000_000);
+    let written = &bench.output.written;
+    let after: Vec<_> = written.iter().flat_map(|frame| segments(frame)).collect();
+    assert_eq!(after, sent);
+    let account = &bench.direction.chain.account;
+    assert_eq!(account.devices.packets_written, written.len() as u64);
+    assert_eq!(account.devices.segments_written, sent.len() as u64);
+    assert_eq!(account.surely_late.percentile(1.0), Some(1_000_000));
+    assert_eq!(bench.total().delivered.segments, sent.len() as u64);
+    assert_eq!(bench.direction.packets.in_flight_bytes(), 0);
+    let written = written.iter();
+    written.map(|frame| shape(frame).2.segments).collect()
+}
+
+#[test]
+fn datagrams_of_a_flow_that_are_due_leave_together() {
+    let window = Coalesce::Time { time_ns: 125_000 };
+    let any = Some(usize::MAX);
+    assert_eq!(written_together(window, any, &[9; 5]), [5]);
+    assert_eq!(written_together(window, None, &[9; 5]), [1; 5]);
+    assert_eq!(written_together(Coalesce::Off, any, &[9; 5]), [1; 5]);
+    assert_eq!(written_together(Coalesce::Slot, any, &[9; 5]), [1; 5]);
+    assert_eq!(written_together(window, any, &[9; 30]), [13, 13, 4]);
+    assert_eq!(written_together(window, any, &[9, 9, 7, 9, 9]), [2, 1, 2]);
+    // A device that refuses a super-packet gets its datagrams.
+    assert_eq!(written_together(window, Some(60), &[9; 3]), [1; 3]);
 }
 
 #[test]
