@@ -243,6 +243,19 @@ def test_a_cell_that_fails_keeps_its_reason(
     assert cells.run_cell(tmp_path / "l", cell, recording, 8).reason.startswith("rattan is not in PATH")
 
 
+def test_a_video_has_a_table_of_stalls_too(tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(SETTINGS, applications=("video",))
+    begin(tmp_path, settings, [find(name) for name in settings.recordings])
+    for emulator, bitrate, stalled in ((MAHIMAHI, 1.15, 60.0), (RATTAN, 1.15, 48.5)):
+        cell = LeagueCell("1mbit", emulator, "video")
+        figures = {"video mean bitrate Mbit/s": bitrate, "video time stalled %": stalled}
+        (tmp_path / cell.folder).mkdir(parents=True)
+        (tmp_path / cell.folder / cells.RESULT_FILE).write_bytes(msgspec.json.encode(CellResult(figures=figures)))
+    said = text(League(tmp_path, settings))
+    assert f"| 1mbit | 1.15 (+0.0 %) | 1.15 (+0.0 %) | {MISSING} |" in said
+    assert f"| 1mbit | 60 (+11.5) | 48.5 (−11.5) | {MISSING} |" in said
+
+
 def test_the_page_has_figures_errors_costs_and_the_reason_of_every_missing_cell(tmp_path: Path) -> None:
     recordings = [find(name) for name in SETTINGS.recordings]
     begin(tmp_path, SETTINGS, recordings)

@@ -208,7 +208,7 @@ def workloads(run: str, seconds: int, begun: str) -> str:
         ],
         "page": [("web", f'site = "{_SITE}"\n')],
         "call": [("voice", f'duration = "{seconds}s"\n')],
-        "video": [("video", f'duration = "{2 * seconds}s"\nsegment = "2s"\nbuffer = "4s"\n')],
+        "video": [("video", f'duration = "{2 * seconds}s"\nsegment = "2s"\nbuffer = "4s"\nladder = "uhd"\n')],
     }[run]
     return "".join(f'[[workload]]\nkind = "{kind}"\n{begun}{keys}' for kind, keys in found)
 

@@ -37,13 +37,18 @@ CAPTIONS = {
     "call": "Call, a voice stream of 50 packets a second: one-way delay p95, ms; difference from the same queue"
     " computed packet by packet, ms",
     "video": "Video: mean bitrate, Mbit/s; difference from the median of the others, real or virtual, percent",
+    "stalls": "Video: time stalled, percent of the playback; difference from the median of the others, real or virtual,"
+    " in points of percent",
     "cost": "Processor time of the emulator for each Gbit of the download, seconds",
 }
 _FIGURES = {
     "rtt": "latency rtt loaded p50 ms",
     "page": "web speed index ms",
     "video": "video mean bitrate Mbit/s",
+    "stalls": "video time stalled %",
 }
+_OF_VIDEO = "stalls"
+"""The second table of a video: all emulators may show the lowest bitrate, and stall for different times."""
 
 
 class League:
@@ -55,7 +60,8 @@ class League:
 
     def result(self, recording: str, emulator: str, application: str) -> CellResult | None:
         """Return the result of a cell of a table; ``None``: it was not run yet."""
-        return self.results.get(LeagueCell(recording, emulator, APPLICATIONS[application]))
+        run = APPLICATIONS["video" if application == _OF_VIDEO else application]
+        return self.results.get(LeagueCell(recording, emulator, run))
 
     def value(self, recording: str, emulator: str, application: str) -> tuple[float, float | None] | None:
         """Return the figure of a cell of a table, and its error."""
@@ -90,6 +96,8 @@ class League:
             and _FIGURES[application] in result.figures
         ]
         middle = statistics.median(others) if others else 0.0
+        if application == _OF_VIDEO:
+            return found - middle if others else None
         return 100 * (found / middle - 1) if middle else None
 
     def cost(self, recording: str, emulator: str) -> float | None:
@@ -120,8 +128,9 @@ class League:
 
     def tables(self) -> list[tuple[str, Rows]]:
         """Return every table with its caption."""
-        costs = ["cost"] if "download" in self.settings.applications else []
-        return [(CAPTIONS[name], self.rows(name)) for name in (*self.settings.applications, *costs)]
+        names = list(self.settings.applications)
+        names += [name for name, of in ((_OF_VIDEO, "video"), ("cost", "download")) if of in names]
+        return [(CAPTIONS[name], self.rows(name)) for name in names]
 
     def reasons(self) -> Rows:
         """Return the cells that were not measured, and why, in the order of the plan; alike ones together."""
@@ -147,7 +156,8 @@ class League:
 def _error(application: str, error: float) -> str:
     if application == "download":
         return f"{error:.1f} %"
-    return f"{error:+.1f}{' ms' if application == 'call' else ' %'}".replace("-", "−")
+    unit = {"call": " ms", _OF_VIDEO: ""}.get(application, " %")
+    return f"{error:+.1f}{unit}".replace("-", "−")
 
 
 def _courses(league: League, recordings: Sequence[LeagueRecording]) -> list[Markup]:
