@@ -17,7 +17,7 @@ use crate::coalesce::Coalesce;
 use crate::direction::{Direction, Turn};
 use crate::frame_input::FrameInput;
 use crate::frames::FrameAccount;
-use crate::on_time::{Gaps, Interruption, LONGEST_SLEEP_NS};
+use crate::on_time::{Gaps, Interruption, LONGEST_SLEEP_NS, TURN_NS};
 use crate::packet_log::LinkLog;
 use crate::port::{Device, Port, TimedInput, TimedOutput};
 use crate::series::{CellRows, SeriesSender};
@@ -43,10 +43,6 @@ const SLEEPS_TOO_LITTLE_PERCENT: u64 = 7;
 
 /// A loop that sleeps more than this fraction of the time returns to `SCHED_FIFO`.
 const SLEEPS_ENOUGH_PERCENT: u64 = 15;
-
-/// Packets due within this time after a turn wait for the next turn: at 20 Gbit/s a segment is due every 0.6 µs, and a
-/// turn for each would cost more than the copying. A packet due after a pause is not delayed.
-pub(crate) const TURN_NS: u64 = 20_000;
 
 /// A shorter wait did not sleep: falling asleep and waking up take longer.
 const ENDED_AT_ONCE_NS: u64 = 3_000;

@@ -13,8 +13,7 @@ use wavebed_packet::{
 
 use crate::capture::Capture;
 use crate::coalesce::{Coalesce, Coalescer, Group};
-use crate::event_loop::TURN_NS;
-use crate::on_time::{Lateness, Outages};
+use crate::on_time::{Lateness, Outages, TURN_NS};
 use crate::packet_log::LinkLog;
 use crate::pool::{Arrival, Packet, Packets, Parts};
 use crate::port::Port;

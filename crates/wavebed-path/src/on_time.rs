@@ -322,6 +322,10 @@ impl Outages {
 /// A loop sleeps at most this long, so that a gap of `n` ms is seen as one of at least `n - 1` ms whenever it begins.
 pub const LONGEST_SLEEP_NS: u64 = 1_000_000;
 
+/// Packets due within this time after a turn wait for the next turn: at 20 Gbit/s a segment is due every 0.6 µs, and a
+/// turn for each would cost more than the copying. A packet due after a pause is not delayed.
+pub const TURN_NS: u64 = 20_000;
+
 /// Gaps up to this length are not counted: a turn of a busy loop takes some 100 µs.
 pub const COUNTED_NS: u64 = 1_000_000;
 
