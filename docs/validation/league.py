@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 HERE: Final = Path(__file__).parent
 PAGE: Final = HERE / "recorded" / "league.txt"
 PICTURE: Final = HERE / "pictures" / "league.svg"
+_VIDEOS: Final = ("100mbit", "1gbit", "street-canyon-bus")
+"""Recordings whose videos the page shows: a constant rate, the highest bitrate, and a link that changes."""
 
 
 def short(name: str) -> str:
@@ -79,6 +81,10 @@ def summary(league: League) -> str:
         errors = [abs(each[1]) for each in found if each and each[1] is not None]
         calls.append(f"{statistics.median(errors):.2f}" if errors else MISSING)
     rows.append(["call: median error of delay p95, ms", *calls])
+    for recording in _VIDEOS:
+        videos = [league.value(recording, name, "video") for name in names]
+        bitrates = [MISSING if each is None else f"{each[0]:.1f}" for each in videos]
+        rows.append([f"video at {short(recording)}, Mbit/s", *bitrates])
     for rate in ("100mbit", "1gbit"):
         costs = [league.cost(rate, name) for name in names]
         rows.append([f"processor at {rate}, s/Gbit", *(MISSING if each is None else f"{each:.2f}" for each in costs)])
