@@ -131,6 +131,15 @@ def test_without_devices_the_client_is_alone_beside_modelled_users_and_keeps_its
     assert [(each.name, each.common.client_host) for each in treatment.workloads] == [("bulk", "client")]
 
 
+def test_a_workload_that_names_the_client_of_a_cell_has_the_same_name_as_one_that_does_not(tmp_path: Path) -> None:
+    file = tmp_path / "cell.toml"
+    file.write_text(f'[path]\n{RADIO}{NEIGHBOURS}[[workload]]\nkind = "bulk"\ndevice = "client"\n')
+    plan = read_plan(file)
+    (treatment,) = plan.treatments
+    assert [(each.name, each.common.client_host) for each in treatment.workloads] == [("bulk", "client")]
+    assert [each["name"] for each in plan.tables] == ["bulk"]
+
+
 def test_a_cell_needs_devices_or_modelled_users(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"device: is missing: add \[\[device\]\] with a name, or \[\[cell.background"):
         planned(tmp_path, f'[path]\n{RADIO}[cell]\nscheduler = "round-robin"\n[[workload]]\nkind = "bulk"\n')

@@ -376,6 +376,13 @@ def test_a_direction_with_a_single_user_has_no_account_of_slots() -> None:
     assert [found[name] for name in ("slots up", "air time of control up", "idle air time up")] == [None] * 3
 
 
+def test_a_load_without_length_has_no_figures_of_slots() -> None:
+    given = tables({"phone-1": 6000, "phone-2": 3000}, {"phone-1": 400_000, "phone-2": 200_000})
+    given |= rows_of_users(neighbour_1=150_000)
+    found = figures(device_metrics(given, {"phone-1.download": TimeSpan(1.0005, 1.0005, True)}, with_users())["cell"])
+    assert [found[name] for name in ("slots down", "air time of control down", "idle air time down")] == [None] * 3
+
+
 def test_explain_names_the_modelled_user_whose_turn_it_was() -> None:
     from wavebed.explain.build import _sharing
 

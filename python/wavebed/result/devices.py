@@ -243,8 +243,7 @@ def _sums_of_users(
     """Return what modelled users got while workloads ran: bytes, and nanoseconds of air time."""
     if table is None:
         return {(user.name, user.side): (None, None) for user in users}
-    time_ms = table.column("time_ms").to_numpy()
-    rows = table.filter((time_ms >= math.floor(begin_ms)) & (time_ms < end_ms))
+    rows = _rows(table, begin_ms, end_ms)
     got = rows.group_by(["cell", "user"], use_threads=False).aggregate([("served_bytes", "sum"), ("air_ns", "sum")])
     found = {
         (each["cell"], each["user"]): (float(each["served_bytes_sum"]), float(each["air_ns_sum"]))
@@ -300,11 +299,14 @@ def _of_slots(
     table: pa.Table | None, cell: str, sums: Mapping[tuple[str, str], _Sums], begin_ms: float, end_ms: float
 ) -> Iterator[Metric]:
     """Yield where the slots of each direction went, besides devices and modelled users."""
+    import pyarrow.compute as pc
+
     lasted_ms = end_ms - begin_ms
+    in_load = None if table is None or lasted_ms <= 0 else _rows(table, begin_ms, end_ms)
     for side in _DIRECTIONS:
         slots = control = idle = None
         every = [air_ns for (_, of_side), (_, air_ns) in sums.items() if of_side == side]
-        rows = None if table is None else _rows(table, f"{cell}.{side}", begin_ms, end_ms)
+        rows = None if in_load is None else in_load.filter(pc.equal(in_load.column("cell"), f"{cell}.{side}"))
         if rows is not None and rows.num_rows:  # a direction with a single user has no account
             slots = float(rows.column("slots_ns").to_numpy().sum()) / 1e4 / lasted_ms
             control = float(rows.column("control_ns").to_numpy().sum()) / 1e4 / lasted_ms
@@ -317,10 +319,10 @@ def _of_slots(
         yield Metric(f"idle air time {side}", idle, "%", "neither", "slots - all air times")
 
 
-def _rows(table: pa.Table, cell: str, begin_ms: float, end_ms: float) -> pa.Table:
+def _rows(table: pa.Table, begin_ms: float, end_ms: float) -> pa.Table:
+    """Return the rows of the milliseconds in which workloads ran."""
     time_ms = table.column("time_ms").to_numpy()
-    of_side = np.asarray(table.column("cell").to_pylist()) == cell
-    return table.filter(of_side & (time_ms >= math.floor(begin_ms)) & (time_ms < end_ms))
+    return table.filter((time_ms >= math.floor(begin_ms)) & (time_ms < end_ms))
 
 
 def _radio(
@@ -363,12 +365,11 @@ def _sums(rows: pa.Table | None, begin_ms: float, end_ms: float) -> _Sums:
     """Return the sums of a link while workloads ran; a link without rows delivered nothing."""
     if rows is None:
         return 0.0, 0.0
-    time_ms = rows.column("time_ms").to_numpy()
-    inside = (time_ms >= math.floor(begin_ms)) & (time_ms < end_ms)
-    delivered = float(rows.column("delivered_bytes").to_numpy()[inside].sum())
-    if "air_ns" not in rows.column_names:
+    inside = _rows(rows, begin_ms, end_ms)
+    delivered = float(inside.column("delivered_bytes").to_numpy().sum())
+    if "air_ns" not in inside.column_names:
         return delivered, None
-    return delivered, float(rows.column("air_ns").to_numpy()[inside].sum())
+    return delivered, float(inside.column("air_ns").to_numpy().sum())
 
 
 def _transport(

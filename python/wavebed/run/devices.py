@@ -41,9 +41,9 @@ def on_devices(workload: AnyWorkload, cell: CellModel | None) -> list[AnyWorkloa
         if common.device is not None:
             raise Problem(f'the client is the {common.client} already: remove client = "{common.client}"', "device")
         return [workload]
-    if cell.is_of_client and common.device is None:
-        return [workload]
     names = device_names(common.device, cell)
+    if cell.is_of_client:
+        return [workload]
     found = []
     for name in names:
         one = copy.copy(workload)  # with the same options: content is made once for all
