@@ -341,11 +341,11 @@ def _engine_memory(front: int) -> tuple[float, float] | None:
     if state.returncode != 0:
         return None
     in_flight = json.loads(state.stdout).get("in_flight_bytes")
-    resident = sum(_resident(pid) for pid in _descendants(front) if _command(pid) == "wavebed-core")
+    resident = sum(_resident(pid) for pid in descendants(front) if _command(pid) == "wavebed-core")
     return (resident, float(in_flight)) if in_flight else None
 
 
-def _descendants(front: int) -> list[int]:
+def descendants(front: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

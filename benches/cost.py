@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cases import _descendants as descendants
+from cases import descendants
 from many import PAYLOAD_BYTES, copy, first, laboratory, of_wavebed
 from run import machine
 from systems import QUIET, TOOL
@@ -283,8 +283,6 @@ def main() -> None:
         return
     core = os.environ["WAVEBED_CORE"] = arguments.core or find_core()
     described = machine()
-    if arguments.first and os.fork():
-        sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
     if arguments.first:
         first()
     found = {}
@@ -293,14 +291,14 @@ def main() -> None:
         with laboratories(core, rate, paths, client) if paths else bridge(core) as loaded:
             found[case] = observe(loaded)
         print(f"{case}: " + ", ".join(f"{key} {value:.4g}" for key, value in found[case].items()), file=sys.stderr)
-    print(json.dumps({"machine": described, "cases": found}))
+    record: dict[str, Any] = {"machine": described, "cases": found}
+    print(json.dumps(record))
     print(table(found))
     if arguments.page:
         text = arguments.page.read_text(encoding="utf-8")
         start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
         arguments.page.write_text(f"{text[:start]}\n{table(found)}\n{text[end:]}", encoding="utf-8")
     if arguments.save:
-        record: dict[str, Any] = {"machine": described, "cases": found}
         arguments.save.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 

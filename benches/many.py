@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from run import machine
-from systems import QUIET, TOOL, WAVEBED, rattan_program
+from systems import QUIET, WAVEBED, PathSpec, rattan_argv, rattan_program, relay_argv
 
 from wavebed._core import find_core
 
@@ -64,27 +64,21 @@ def of_wavebed(core: str, folder: Path, paths: int) -> list[subprocess.Popen[byt
 
 def of_relay(folder: Path, rate: str, paths: int, seconds: int) -> list[subprocess.Popen[bytes]]:
     """Start the bare relay for each path."""
-    argv = [TOOL, "relay", "--delay-ns", str(RTT_MS * 500_000), "--rate-bps", str(bits(rate))]
-    argv += ["--server", "iperf3 -s -1", "--", "sh", "-c"]
+    argv = [*relay_argv(PathSpec(RTT_MS, bits(rate)), ["iperf3 -s -1"]), "sh", "-c"]
     client = f"exec {sends('{server}', seconds)} > {folder}"
     return [subprocess.Popen([*argv, f"{client}/{number}.iperf.json"], **QUIET) for number in range(paths)]
 
 
 def of_rattan(folder: Path, rate: str, paths: int, seconds: int) -> list[subprocess.Popen[bytes]]:
     """Start Rattan in its compatible mode for each path, and a server for each."""
-    program = rattan_program()
-    assert program is not None
-    argv = [program, "link"]
-    for side in ("uplink", "downlink"):
-        argv += [f"--{side}-delay", f"{RTT_MS / 2}ms", f"--{side}-queue", "infinite"]
-        argv += [f"--{side}-bandwidth", f"{bits(rate) // 1_000_000}Mbps"]
+    argv = rattan_argv(PathSpec(RTT_MS, bits(rate)))
     running = []
     for number in range(paths):
         port = str(5301 + number)
         client = f"exec {sends(f'$RATTAN_BASE -p {port}', seconds)} > {folder}/{number}.iperf.json"
         running.append(subprocess.Popen(["iperf3", "-s", "-1", "-p", port], **QUIET))
         env = {**os.environ, "RUST_LOG": "error"}
-        running.append(subprocess.Popen([*argv, "--", "sh", "-c", client], **QUIET, env=env))
+        running.append(subprocess.Popen([*argv, "sh", "-c", client], **QUIET, env=env))
     return running
 
 
@@ -161,7 +155,9 @@ def copy(folder: Path, number: int) -> None:
 
 
 def first() -> None:
-    """Put this session before all others of the machine."""
+    """Go on in a session before all others of the machine; this process waits for it, and ends."""
+    if os.fork():
+        sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
     os.setsid()
     Path("/proc/self/autogroup").write_text("-19", encoding="ascii")
     os.nice(-19)
@@ -184,10 +180,8 @@ def main() -> None:
     if not rattan_program():
         systems.pop("rattan", None)
     described = machine()
-    if arguments.first and os.fork() == 0:
+    if arguments.first:
         first()
-    elif arguments.first:
-        sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
     order = random.Random(1)
     runs: dict[str, dict[str, list[dict[str, float]]]] = {}
     for _ in range(arguments.rounds):

@@ -11,7 +11,10 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 WAVEBED = ROOT / ".venv/bin/wavebed"
@@ -128,16 +131,34 @@ def _rows(table: Path) -> list[dict[str, float]]:
 
 def relay(path: PathSpec, work: Work) -> Outcome:
     """Run across the bare relay: fixed delay and rate, no headers read."""
+    return run([*relay_argv(path, work.servers), *shlex.split(work.client)], work)
+
+
+def relay_argv(path: PathSpec, servers: Sequence[str]) -> list[str]:
+    """Return the command of the relay, before the client's."""
     argv = [TOOL, "relay", "--delay-ns", str(int(path.rtt_ms * 500_000))]
     if path.rate_bps:
         argv += ["--rate-bps", str(path.rate_bps)]
-    for server in work.servers:
+    for server in servers:
         argv += ["--server", server]
-    return run([*argv, "--", *shlex.split(work.client)], work)
+    return [*argv, "--"]
 
 
 def rattan(path: PathSpec, work: Work) -> Outcome:
     """Run across Rattan in its compatible mode, whose far end is this machine's namespace."""
+    argv = rattan_argv(path)
+    servers = [subprocess.Popen(shlex.split(server), stdout=subprocess.DEVNULL) for server in work.servers]
+    try:
+        client = work.client.replace("{server}", "$RATTAN_BASE")
+        return run([*argv, "sh", "-c", client], work, {"RUST_LOG": "error"})
+    finally:
+        for server in servers:
+            server.kill()
+            server.wait()
+
+
+def rattan_argv(path: PathSpec) -> list[str]:
+    """Return the command of Rattan, before the client's."""
     program = rattan_program()
     if program is None:
         raise LookupError("rattan is not installed")
@@ -146,11 +167,4 @@ def rattan(path: PathSpec, work: Work) -> Outcome:
         argv += [f"--{side}-delay", f"{path.rtt_ms / 2}ms", f"--{side}-queue", "infinite"]
         if path.rate_bps:
             argv += [f"--{side}-bandwidth", f"{path.rate_bps // 1_000_000}Mbps"]
-    servers = [subprocess.Popen(shlex.split(server), stdout=subprocess.DEVNULL) for server in work.servers]
-    try:
-        client = work.client.replace("{server}", "$RATTAN_BASE")
-        return run([*argv, "--", "sh", "-c", client], work, {"RUST_LOG": "error"})
-    finally:
-        for server in servers:
-            server.kill()
-            server.wait()
+    return [*argv, "--"]
