@@ -318,7 +318,7 @@ def _intervals(one: Measure, measured: Measure) -> list[float]:
 
 
 def _middle(ordered: Floats, total: Integers, *, whole: bool) -> float:
-    """Return the mean or the median of values that count so often: `total` is the sum of the counts up to each."""
+    """Return the mean or the median of ordered values, each repeated; `total` sums the repetitions up to each value."""
     count = int(total[-1])
     if not count:
         return float("nan")

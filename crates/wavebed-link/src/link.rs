@@ -178,7 +178,7 @@ impl Link {
         self.stages.last().map_or(0, |stage| stage.least_stay_ns())
     }
 
-    /// The run that is delivered after this many others, stamped with its time, if that is settled.
+    /// The run that is delivered after `place` others, with the time of its delivery; `None` if that may still change.
     #[must_use]
     pub fn settled_at(&self, place: usize) -> Option<&Run> {
         let is_between = self.between.iter().any(|runs| !runs.is_empty());
@@ -188,8 +188,8 @@ impl Link {
             .settled_at(place)
     }
 
-    /// The time before which nothing is delivered, if nothing is known of `later_ns` and of what reaches the link then,
-    /// beside the runs of [`Link::settled_at`]. A poll before that time changes nothing that anybody receives.
+    /// The time before which the link delivers nothing beside the runs of [`Link::settled_at`], so that no poll is needed.
+    /// `later_ns` is when the next run reaches the link.
     #[must_use]
     pub fn quiet_until_ns(&self, later_ns: Option<u64>) -> Option<u64> {
         let mut next_ns = later_ns;

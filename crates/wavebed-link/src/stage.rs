@@ -98,8 +98,7 @@ pub trait Stage: Send {
         let _ = settled;
     }
 
-    /// The run that leaves after this many others, stamped with its time, if that is settled: nothing that arrives later
-    /// leaves before it.
+    /// The run that leaves after `place` others, with its time; `None` if a run that arrives later may change that.
     fn settled_at(&self, place: usize) -> Option<&Run> {
         let _ = place;
         None

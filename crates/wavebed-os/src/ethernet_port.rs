@@ -18,7 +18,7 @@ use rustix::net::sockopt::{
 
 use crate::error::{Context, Result};
 use crate::netlink::{self, Netlink};
-use crate::packet_ring::FrameSlots;
+use crate::packet_ring::{FrameSlots, VlanTag, vlan};
 use crate::packet_socket::{
     self, EVERY_PROTOCOL, PACKET_IGNORE_OUTGOING, PACKET_VNET_HDR, VIRTIO_HEADER_BYTES, bind, mtu,
     set_option, statistics,
@@ -36,8 +36,6 @@ const SEND_BYTES: usize = 16 << 20;
 /// A VLAN tag goes after the two addresses.
 const TAG_AT: usize = VIRTIO_HEADER_BYTES + 12;
 const TAG_BYTES: u16 = 4;
-/// Type of a VLAN tag, when the kernel names none.
-const VLAN: u16 = 0x8100;
 const NEEDS_CSUM: u8 = 1;
 const ARPHRD_ETHER: u16 = 1;
 
@@ -312,7 +310,8 @@ impl EthernetPort {
                 && (*first).cmsg_type == libc::PACKET_AUXDATA;
             let tag = is_auxdata.then(|| {
                 let data = libc::CMSG_DATA(first);
-                tag_of(&data.cast::<libc::tpacket_auxdata>().read_unaligned())
+                let beside = data.cast::<libc::tpacket_auxdata>().read_unaligned();
+                vlan(beside.tp_status, beside.tp_vlan_tci, beside.tp_vlan_tpid)
             });
             Ok(Received {
                 length: count.cast_unsigned(),
@@ -337,17 +336,16 @@ struct Beside([u8; 64]);
 struct Received {
     length: usize,
     whole: bool,
-    /// Type and content of the outer VLAN tag, which is not in the buffer.
-    tag: Option<[u16; 2]>,
+    /// The outer VLAN tag, which is not in the buffer.
+    tag: Option<VlanTag>,
 }
 
-/// Puts the outer VLAN tag, type and content, back into the frame of `length` bytes, virtio-net header included. Returns the
-/// new length.
+/// Puts the outer VLAN tag back into a frame. `length` and the returned length are bytes, virtio-net header included.
 ///
 /// # Panics
 /// There is no room for it.
-pub fn put_tag(buffer: &mut [u8], length: usize, tag: Option<[u16; 2]>) -> usize {
-    let Some([kind, content]) = tag else {
+pub fn put_tag(buffer: &mut [u8], length: usize, tag: Option<VlanTag>) -> usize {
+    let Some(tag) = tag else {
         return length;
     };
     if length < TAG_AT {
@@ -355,8 +353,8 @@ pub fn put_tag(buffer: &mut [u8], length: usize, tag: Option<[u16; 2]>) -> usize
     }
     let tag_bytes = usize::from(TAG_BYTES);
     buffer.copy_within(TAG_AT..length, TAG_AT + tag_bytes);
-    buffer[TAG_AT..TAG_AT + 2].copy_from_slice(&kind.to_be_bytes());
-    buffer[TAG_AT + 2..TAG_AT + 4].copy_from_slice(&content.to_be_bytes());
+    buffer[TAG_AT..TAG_AT + 2].copy_from_slice(&tag.ether_type.to_be_bytes());
+    buffer[TAG_AT + 2..TAG_AT + 4].copy_from_slice(&tag.control.to_be_bytes());
     // virtio_net_hdr: flags, segmentation type, header length, segment size, checksum start, checksum offset.
     move_by_tag(buffer, 2, buffer[2..4] != [0, 0]);
     move_by_tag(buffer, 6, buffer[0] & NEEDS_CSUM != 0);
@@ -370,18 +368,6 @@ fn move_by_tag(header: &mut [u8], at: usize, counts: bool) {
         let moved = value.saturating_add(TAG_BYTES);
         header[at..at + 2].copy_from_slice(&moved.to_ne_bytes());
     }
-}
-
-fn tag_of(auxdata: &libc::tpacket_auxdata) -> Option<[u16; 2]> {
-    let has = |flag: u32| auxdata.tp_status & flag != 0;
-    has(libc::TP_STATUS_VLAN_VALID).then(|| {
-        let kind = if has(libc::TP_STATUS_VLAN_TPID_VALID) {
-            auxdata.tp_vlan_tpid
-        } else {
-            VLAN
-        };
-        [kind, auxdata.tp_vlan_tci]
-    })
 }
 
 /// The hardware type of `interface` (`ARPHRD_…`).
@@ -405,7 +391,11 @@ mod tests {
         buffer[10..22].fill(7);
         buffer[22..28].copy_from_slice(&[8, 0, 0x45, 1, 2, 3]);
         assert_eq!(put_tag(&mut buffer, 28, None), 28);
-        assert_eq!(put_tag(&mut buffer, 28, Some([0x88a8, 0x6005])), 32);
+        let tag = VlanTag {
+            ether_type: 0x88a8,
+            control: 0x6005,
+        };
+        assert_eq!(put_tag(&mut buffer, 28, Some(tag)), 32);
         assert_eq!(buffer[2..4], [0, 0], "no header length was given");
         assert_eq!(buffer[6..8], 38_u16.to_ne_bytes());
         assert_eq!(

@@ -405,7 +405,7 @@ impl FrameSlots {
         set_ring(socket, PACKET_RX_RING, SLOT_BYTES, slots)
     }
 
-    /// Maps the slots that [`FrameSlots::make`] has made. One process may do so.
+    /// Maps the slots of [`FrameSlots::make`] for this process, the only one that does so.
     pub(crate) fn map(socket: BorrowedFd<'_>, slots: u32) -> io::Result<Self> {
         let length = slots as usize * SLOT_BYTES as usize;
         Ok(Self {
@@ -530,7 +530,8 @@ fn set_ring(
         .and_then(|()| set_option(socket, libc::SOL_PACKET, which, &request))
 }
 
-fn vlan(status: u32, control: u16, ether_type: u16) -> Option<VlanTag> {
+/// The tag that the kernel took out of a frame, as it stands beside it.
+pub(crate) fn vlan(status: u32, control: u16, ether_type: u16) -> Option<VlanTag> {
     (status & TP_STATUS_VLAN_VALID != 0).then_some(VlanTag {
         ether_type: if status & TP_STATUS_VLAN_TPID_VALID == 0 {
             VLAN

@@ -65,7 +65,7 @@ impl Coalescer {
         }
     }
 
-    /// How far apart segments may be due that leave together; `None` where each leaves alone.
+    /// The longest time between the segments of a group, nanoseconds; `None` where each segment leaves alone.
     #[must_use]
     pub fn window_ns(&self) -> Option<u64> {
         (self.coalesce != Coalesce::Off).then(|| self.coalesce.window_ns())

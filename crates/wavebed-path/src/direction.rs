@@ -385,8 +385,8 @@ impl Direction {
         others.into_iter().flatten().min()
     }
 
-    /// When to advance next, if nothing else arrives, so that every packet is written when it is due. A log and a capture
-    /// get what happens inside the links as it happens.
+    /// When the next packet leaves, if nothing else arrives. A log and a capture need a turn at each event inside the
+    /// links: then it is the next event.
     #[must_use]
     pub fn next_departure_ns(&self) -> Option<u64> {
         let is_logged = self.links().any(|named| named.log.is_some());

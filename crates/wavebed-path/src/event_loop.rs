@@ -231,17 +231,15 @@ impl AttachedDirection {
             return self.direction.read_all(place, input, output, clock);
         }
         let Input { device, ring, .. } = &mut self.inputs[place];
-        let (input, output) = (device, &mut self.outputs[0]);
-        if let Some(ring) = ring {
-            self.direction.read(place, ring, output, clock)
-        } else if one {
-            self.direction.read_one(place, input, output, clock)
-        } else {
-            self.direction.read(place, input, output, clock)
+        let output = &mut self.outputs[0];
+        match ring {
+            Some(ring) => self.direction.read(place, ring, output, clock),
+            None if one => self.direction.read_one(place, device, output, clock),
+            None => self.direction.read(place, device, output, clock),
         }
     }
 
-    /// Notes which inputs have packets without a system call. Returns whether one has, or nothing where a call is needed.
+    /// Looks into the rings of the inputs. Returns whether one has packets; `None` where an input has no ring.
     fn look(&mut self) -> Option<bool> {
         let mut found = false;
         for input in &mut self.inputs {
@@ -410,7 +408,7 @@ impl Loop {
         })
     }
 
-    /// Whether a device has packets for the next turn, where all can be looked at without a system call.
+    /// Whether a ring has packets for the next turn. Without rings everywhere the kernel has to be asked.
     fn look(&mut self) -> bool {
         let mut found = false;
         for attached in &mut self.directions {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use wavebed_os::clock;
 use wavebed_os::ethernet_port::{EthernetPort, put_tag};
-use wavebed_os::packet_ring::{Arrived, FrameSlots, Place};
+use wavebed_os::packet_ring::{FrameSlots, Place, VlanTag};
 use wavebed_packet::ethernet::{self, Content};
 use wavebed_packet::{Coalescer, HeaderBuf, VnetHeader, inspect};
 
@@ -16,19 +16,19 @@ use crate::port::{Device, Port};
 /// Frames are merged if they came within this time.
 const MERGED_WITHIN_NS: u64 = 50_000;
 
-/// For how long the offset between the clocks of the machine is used: the time of day may be set.
+/// The offset of the time of day is read again after this time, since that clock may be set.
 const OFFSET_FOR_NS: u64 = 1_000_000;
 
-/// The longest Ethernet header whose IP packet the links find.
+/// The links find an IP packet behind an Ethernet header of this many bytes at most.
 const LONGEST_FRONT: usize = ethernet::HEADER_LEN + 2 * ethernet::TAG_LEN;
 
-/// A frame as a ring has it.
+/// A frame in a ring.
 #[derive(Clone, Copy, Debug)]
 pub struct RingFrame<'a> {
     /// Its virtio-net header and its bytes, without the outer VLAN tag.
     pub bytes: &'a [u8],
-    /// Type and content of that tag.
-    pub tag: Option<[u16; 2]>,
+    /// That tag.
+    pub tag: Option<VlanTag>,
     /// When it came.
     pub at_ns: u64,
 }
@@ -46,6 +46,17 @@ pub struct Merged {
     pub last_ns: u64,
 }
 
+impl Merged {
+    const fn alone(length: usize, at_ns: u64) -> Self {
+        Self {
+            length,
+            frames: 1,
+            first_ns: at_ns,
+            last_ns: at_ns,
+        }
+    }
+}
+
 /// Writes the first frame to `buffer`, merged with following frames if segmentation gives the same bytes back. `frame(n)`
 /// returns the frame n places after the first. `longest` is the longest IP packet to be merged.
 pub fn merge<'a>(
@@ -59,12 +70,7 @@ pub fn merge<'a>(
         frame(1).and_then(|second| merge_behind(first, second, frame, longest, header, buffer));
     Some(merged.unwrap_or_else(|| {
         buffer[..first.bytes.len()].copy_from_slice(first.bytes);
-        Merged {
-            length: put_tag(buffer, first.bytes.len(), first.tag),
-            frames: 1,
-            first_ns: first.at_ns,
-            last_ns: first.at_ns,
-        }
+        Merged::alone(put_tag(buffer, first.bytes.len(), first.tag), first.at_ns)
     }))
 }
 
@@ -85,12 +91,7 @@ fn merge_behind<'a>(
     if !packets.start(packet, &shape) {
         return None;
     }
-    let mut merged = Merged {
-        length: 0,
-        frames: 1,
-        first_ns: first.at_ns,
-        last_ns: first.at_ns,
-    };
+    let mut merged = Merged::alone(0, first.at_ns);
     while let Some(next) = frame(merged.frames)
         && follows(&first, &next, front)
         && let Some((_, packet)) = packet_of(&next, longest)
@@ -188,17 +189,18 @@ impl FrameInput {
         self.slots.arrived(0).is_some()
     }
 
-    /// Keeps when a packet came whose frames came from `first_ns` to `last_ns` by the time of day.
-    fn note(&mut self, first_ns: u64, last_ns: u64, frames: u32) {
+    /// Keeps when the frames of a packet came, which the kernel tells by the time of day.
+    fn note(&mut self, packet: &Merged) {
         let now_ns = clock::monotonic_ns();
         if now_ns >= self.offset_read_ns + OFFSET_FOR_NS {
             self.offset_ns = clock::realtime_offset_ns() + self.origin_ns;
             self.offset_read_ns = now_ns;
         }
-        let at_ns = last_ns.saturating_sub(self.offset_ns);
+        let at_ns = packet.last_ns.saturating_sub(self.offset_ns);
         let most_ns = now_ns.saturating_sub(self.origin_ns);
         self.sent_ns = at_ns.max(self.sent_ns).min(most_ns);
-        self.merged_ns = (frames > 1).then(|| last_ns.saturating_sub(first_ns));
+        let spread_ns = packet.last_ns.saturating_sub(packet.first_ns);
+        self.merged_ns = (packet.frames > 1).then_some(spread_ns);
     }
 }
 
@@ -216,39 +218,32 @@ impl Port for FrameInput {
                 return Ok(None);
             };
             self.was_empty = false;
-            let (length, first_ns, last_ns, frames) = match first.place {
+            let packet = match first.place {
                 Place::Slot => {
                     let slots = &self.slots;
-                    let frame = |ahead| match slots.arrived(ahead) {
-                        Some(arrived) if arrived.place == Place::Slot => {
-                            Some(in_ring(&arrived, slots.bytes(ahead)))
-                        }
-                        _ => None,
+                    let frame = |ahead| {
+                        let arrived = slots.arrived(ahead)?;
+                        (arrived.place == Place::Slot).then(|| RingFrame {
+                            bytes: slots.bytes(ahead),
+                            tag: arrived.vlan,
+                            at_ns: arrived.realtime_ns,
+                        })
                     };
-                    let Some(merged) = merge(frame, self.longest, &mut self.header, buffer) else {
-                        return Ok(None);
-                    };
-                    let Merged {
-                        length,
-                        frames,
-                        first_ns,
-                        last_ns,
-                    } = merged;
-                    (Some(length), first_ns, last_ns, frames)
+                    merge(frame, self.longest, &mut self.header, buffer)
                 }
-                Place::Aside => (port.read(buffer)?, first.realtime_ns, first.realtime_ns, 1),
-                Place::Lost => (None, first.realtime_ns, first.realtime_ns, 1),
+                Place::Aside => {
+                    let length = port.read(buffer)?;
+                    length.map(|length| Merged::alone(length, first.realtime_ns))
+                }
+                Place::Lost => None,
             };
-            self.slots.release(frames);
-            self.note(first_ns, last_ns, frames);
-            match length {
-                Some(length) => return Ok(Some(length)),
-                None => {
-                    if let Some(port) = self.device.ethernet() {
-                        port.count_unread();
-                    }
-                }
+            self.slots
+                .release(packet.as_ref().map_or(1, |packet| packet.frames));
+            if let Some(packet) = packet {
+                self.note(&packet);
+                return Ok(Some(packet.length));
             }
+            port.count_unread();
         }
     }
 
@@ -266,13 +261,5 @@ impl Port for FrameInput {
 
     fn is_mapped(&self) -> bool {
         true
-    }
-}
-
-fn in_ring<'a>(arrived: &Arrived, bytes: &'a [u8]) -> RingFrame<'a> {
-    RingFrame {
-        bytes,
-        tag: arrived.vlan.map(|tag| [tag.ether_type, tag.control]),
-        at_ns: arrived.realtime_ns,
     }
 }

@@ -508,10 +508,10 @@ impl LinkChain {
         };
         let groups = &mut ahead.groups;
         for run in ahead.settled.drain(..) {
-            let segments = packets.packet(run.packet).shape.segments;
+            let (segments, most_ns) = coalesced(packets.packet(run.packet));
             ahead
                 .coalescer
-                .take(run, segments, u64::MAX, &mut |group| groups.push(group));
+                .take(run, segments, most_ns, &mut |group| groups.push(group));
         }
         ahead
             .coalescer
@@ -543,7 +543,7 @@ impl LinkChain {
         clock: &impl Fn() -> u64,
         owners: &mut [ClassChain],
     ) {
-        // The groups before this one were written, in one packet with its predecessor.
+        // Groups before this index were written already: datagrams leave together.
         let mut written_until = 0;
         let mut outcome = (0, None);
         for index in 0..self.groups.len() {
@@ -701,8 +701,8 @@ impl LinkChain {
             .min()
     }
 
-    /// When to advance next, if nothing else arrives, so that every packet is written when it is due. What happens inside
-    /// the links before is done then, at its own time.
+    /// When the next packet leaves, if nothing else arrives. Events inside the links before that need no turn of their
+    /// own: the next one computes them with their own times.
     #[must_use]
     pub fn next_departure_ns(&self, packets: &Packets) -> Option<u64> {
         let held = (!self.held.is_empty()).then_some(self.outages.end_ns());
@@ -719,7 +719,7 @@ impl LinkChain {
         later_ns.into_iter().chain(group_ns).min()
     }
 
-    /// When the next group is written of the segments whose delivery is settled.
+    /// When the next group leaves, as far as the times of its segments are settled.
     fn next_group_ns(&self, last: &Link, packets: &Packets) -> Option<u64> {
         let mut coalescer = self.coalescer.clone();
         for place in 0..SETTLED_AT_ONCE {

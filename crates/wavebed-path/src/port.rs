@@ -36,7 +36,7 @@ pub trait Port {
         None
     }
 
-    /// If the packet that was read last was merged of several frames: how long before the last of them the first one came.
+    /// The time between the first and the last frame of the packet that was read last; `None` for a packet of one frame.
     fn merged_ns(&self) -> Option<u64> {
         None
     }

@@ -234,7 +234,7 @@ _READ_COST_S = 0.02
 _ALIGN_COST_S = 5e-7
 """For each second of a walk at each second of the others."""
 _SIMULATE_COST_S = 6e-3
-"""For each second of the mean walk."""
+"""For each second of the mean walk: the walks that are drawn and compared while learning."""
 _PREDICT_COST_S = 1.5e-3
 
 

@@ -74,19 +74,19 @@ CALIBRATIONS = 6
 CALIBRATED_WALKS = 20
 """With fewer walks the shares without one of them differ too much from all, and levels are entered too often."""
 FIRST_SEED = 1_000_000
-"""Of walks that are compared with the fitted ones while learning."""
+"""The first seed of the walks that are compared with the fitted ones while learning."""
 SIMULATED_WALKS = 500
 STALLING_WALKS = 2500
 """Few walks have most of the time stalled: its mean over these has a standard error of 2 %."""
 SIMULATIONS = 4
 MOST_SIMULATED_S = 2_400_000
-"""Of all walks: long ones are fewer."""
+"""Seconds of all compared walks: fewer walks are drawn if they are long."""
 SIMULATED_STARTS = 0.05
-"""Fraction of the starts of videos that simulated walks have, chosen at random: stalls belong to places."""
+"""Fraction of the seconds of simulated walks at which a video starts, chosen at random."""
 USUAL_RISE = -1.3
-"""Change of the logarithm of the time stalled with the logarithm of the factor on leaving low levels."""
+"""A factor of f on leaving low levels changes the time stalled by f to this power, in the first try."""
 MOST_HASTE = 0.7
-"""Bound of that logarithm."""
+"""The largest logarithm of the factor on leaving low levels, either way."""
 _MOVES = 3
 
 
@@ -160,6 +160,7 @@ def learn(
     known = np.concatenate([walk.contexts.level for walk in walks])
     overall = np.bincount(known[known != UNKNOWN], minlength=levels) / (known != UNKNOWN).sum()
     quantiles, stay, lean = _within(walks, levels)
+    counts = _counts([_pairs(walk) for walk in walks], levels)
     places = PlaceMap(
         name=name,
         title=title,
@@ -171,7 +172,7 @@ def learn(
         groups=groups,
         stay=stay,
         lean=lean,
-        transitions=_transitions(walks, levels),
+        transitions=_transitions(counts),
         tilt=0.0,
         weights=np.bincount([each.course for each in found], minlength=count) / len(laps),
         shares=_shares(near, overall),
@@ -183,7 +184,7 @@ def learn(
     ahead = _calibrated(places, moves, tilt)
     places = _calibrated(places, moves, _tilt(places, moves, laps))
     if len(laps) >= CALIBRATED_WALKS:
-        places = _simulated(places, _counts([_pairs(walk) for walk in walks], levels), laps)
+        places = _simulated(places, counts, laps)
     return Learned(decode_map(encode_map(places), name), courses, ahead)
 
 
@@ -235,9 +236,8 @@ def _shares(near: Floats, overall: Floats) -> Floats:
     return np.asarray(shares, dtype=np.float64)
 
 
-def _transitions(walks: Sequence[_Walk], levels: int) -> Floats:
+def _transitions(counts: Floats) -> Floats:
     """Return the probabilities of the next level; a context that was seen rarely borrows from the wider one."""
-    counts = _counts([_pairs(walk) for walk in walks], levels)
     overall = counts.sum(axis=(0, 1, 2)) / counts.sum()
     by_level = _shrunk(counts.sum(axis=(1, 2)), overall, PRIOR_OVERALL)
     by_age = _shrunk(counts.sum(axis=2), by_level[:, None], PRIOR_COUNTS)
@@ -413,7 +413,7 @@ def _nearer(places: PlaceMap, measured: Floats, drawn: Floats) -> PlaceMap:
 
 
 def _hastened(transitions: Floats, same: NDArray[np.bool_], haste: Floats) -> Floats:
-    """Return transitions whose odds of leaving the group have a factor."""
+    """Return transitions whose odds of leaving the group are multiplied by `haste`."""
     found = np.where(same, transitions, transitions * haste)
     return np.asarray(found / found.sum(axis=-1, keepdims=True), dtype=np.float64)
 

@@ -49,6 +49,7 @@ _FIGURES = {
 }
 _OF_VIDEO = "stalls"
 """The second table of a video: all emulators may show the lowest bitrate, and stall for different times."""
+_RUNS = {**APPLICATIONS, _OF_VIDEO: APPLICATIONS["video"]}
 
 
 class League:
@@ -60,8 +61,7 @@ class League:
 
     def result(self, recording: str, emulator: str, application: str) -> CellResult | None:
         """Return the result of a cell of a table; ``None``: it was not run yet."""
-        run = APPLICATIONS["video" if application == _OF_VIDEO else application]
-        return self.results.get(LeagueCell(recording, emulator, run))
+        return self.results.get(LeagueCell(recording, emulator, _RUNS[application]))
 
     def value(self, recording: str, emulator: str, application: str) -> tuple[float, float | None] | None:
         """Return the figure of a cell of a table, and its error."""

@@ -205,8 +205,7 @@ fn a_ring_has_the_frames_and_longer_ones_wait_at_the_socket() {
             } else {
                 let bytes = slots.bytes(0);
                 room[..bytes.len()].copy_from_slice(bytes);
-                let tag = arrived.vlan.map(|tag| [tag.ether_type, tag.control]);
-                put_tag(&mut room, bytes.len(), tag)
+                put_tag(&mut room, bytes.len(), arrived.vlan)
             };
             slots.release(1);
             if room[..length].windows(2).any(|two| two == [0x88, 0xb5]) {

@@ -9,6 +9,7 @@ use wavebed_link::delay::Delay;
 use wavebed_link::impairment::Corrupt;
 use wavebed_link::loss::Loss;
 use wavebed_link::{Link, RandomStream, Stage, Unit};
+use wavebed_os::packet_ring::VlanTag;
 use wavebed_packet::{HeaderBuf, VnetHeader, checksum, complete_segment, inspect};
 use wavebed_path::FrameAccount;
 use wavebed_path::coalesce::Coalesce;
@@ -416,7 +417,7 @@ fn a_merged_frame_of_an_unknown_kind_is_dropped_as_malformed() {
     assert_eq!(bench.account().dropped("malformed"), 1);
 }
 
-/// The bytes of frames on a wire that a port sends for what was written to it.
+/// The frames that leave a port on the wire, when these bytes are written to it.
 fn on_a_wire(bytes: &[u8], front: usize) -> Vec<Vec<u8>> {
     let (vnet, frame) = VnetHeader::split(bytes).unwrap();
     let (head, packet) = frame.split_at(front);
@@ -436,7 +437,7 @@ fn on_a_wire(bytes: &[u8], front: usize) -> Vec<Vec<u8>> {
 }
 
 /// A frame at a port: its bytes without the outer tag, the tag, and when it came.
-type AtPort = (Vec<u8>, Option<[u16; 2]>, u64);
+type AtPort = (Vec<u8>, Option<VlanTag>, u64);
 
 /// Merges what may be, and returns the packets with their frames.
 fn merged(frames: &[AtPort], longest: usize) -> Vec<(Vec<u8>, u32)> {
@@ -492,14 +493,19 @@ fn frames_of_a_flow_become_one_packet() {
     let sent = sound(PLAIN, 10_000, 1448);
     assert!(merged(&frames, 1500) == [(sent, 7)]);
     // Behind a tag that the kernel has taken out.
-    let tag = Some([0x8100, 0x6005]);
+    let tag = |control| {
+        Some(VlanTag {
+            ether_type: 0x8100,
+            control,
+        })
+    };
     let tagged: Vec<AtPort> = frames
         .iter()
-        .map(|(bytes, _, at_ns)| (bytes.clone(), tag, *at_ns))
+        .map(|(bytes, _, at_ns)| (bytes.clone(), tag(0x6005), *at_ns))
         .collect();
     assert!(merged(&tagged, 1500) == [(sound(TAGGED, 10_000, 1448), 7)]);
     let mut other = tagged.clone();
-    other[3].1 = Some([0x8100, 0x6006]);
+    other[3].1 = tag(0x6006);
     let counts =
         |found: &[(Vec<u8>, u32)]| found.iter().map(|(_, frames)| *frames).collect::<Vec<_>>();
     assert_eq!(counts(&merged(&other, 1500)), [3, 1, 3]);

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from wavebed.workload.site.structure import Structure, StructureObject
 
 TEXT_FRACTION = 0.05
-"""Of a small document's body that is text to read: assumed; the rest is elements and their attributes."""
+"""Share of a small document's body that is text to read: assumed. The rest is elements and their attributes."""
 MOST_TEXT_BYTES = 346 * 6
-"""Of text to read in a document: the median home page has 346 words on desktops (Web Almanac 2019, chapter SEO), and a
-word with its space has 6 letters."""
+"""The most text to read in a document. The median home page has 346 words on desktops (Web Almanac 2019, chapter SEO).
+A word with its space has 6 letters."""
 SHOWN_PX_PER_BYTE = 1.1 / 2.1 / 0.30
 """Area of an image in the page: a JPEG has 0.30 bytes for each of its pixels (Web Almanac 2019, chapter Media, figure
 10, median), and the 2.1 million pixels of a page's images are laid out on 1.1 million of the page (figure 4, median of
